@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* Memory regions and keys */
+
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <rdma/ib_umem.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "odp.h"
+
+#define ODP_MR_ACCESS (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
+		       IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
+		       IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
+
+/**
+ * odp_mr_find - the MR behind a key, if it may be used so
+ * @dev: the device
+ * @pd: protection domain of the QP that uses it
+ * @key: lkey or rkey, as the user wrote it
+ * @access: IB_ACCESS_* bits that are all needed; 0 for a local read
+ *
+ * Return: the MR, to be released with odp_users_put(&mr->users) within a
+ * bounded time; or NULL.
+ */
+struct odp_mr *odp_mr_find(struct odp_dev *dev, struct ib_pd *pd, u32 key,
+			   int access)
+{
+	struct odp_mr *mr;
+
+	rcu_read_lock();
+	mr = xa_load(&dev->mrs, key >> 8);
+	if (mr && !(mr->key == key && mr->pd == pd &&
+		    (mr->access & access) == access &&
+		    odp_users_get(&mr->users)))
+		mr = NULL;
+	rcu_read_unlock();
+	return mr;
+}
+
+/**
+ * odp_mr_va - translate and check a range of an MR
+ * @mr: the MR
+ * @addr: what the work request says: an address at or above the MR's iova
+ * @len: bytes
+ * @va: result: virtual address (ODP) or offset into the pages (pinned)
+ *
+ * Return: 0, or -EINVAL when the range is not inside the MR.
+ */
+int odp_mr_va(struct odp_mr *mr, u64 addr, u64 len, u64 *va)
+{
+	if (!odp_range_inside(mr->iova, mr->length, addr, len))
+		return -EINVAL;
+	*va = addr - mr->iova + mr->start;
+	return 0;
+}
+
+/* A key says nothing about other keys: index and tag are both random */
+static int mr_publish(struct odp_mr *mr)
+{
+	unsigned int tries;
+	int err = -EBUSY;
+
+	for (tries = 0; err == -EBUSY && tries < 64; tries++) {
+		/* 0 and ~0 read like "no key" in many programs */
+		do {
+			mr->key = get_random_u32();
+		} while (!(mr->key >> 8) || mr->key >> 8 == 0xffffff);
+		err = xa_insert(&mr->dev->mrs, mr->key >> 8, mr,
+				GFP_KERNEL_ACCOUNT);
+	}
+	mr->ibmr.lkey = mr->key;
+	mr->ibmr.rkey = mr->key;
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
+static int mr_init_pinned(struct odp_mr *mr)
+{
+	struct sg_page_iter it;
+	unsigned int i = 0;
+
+	if (!mr->length)
+		return 0;
+	mr->umem = odp_umem_get(&mr->dev->ibdev, mr->start, mr->length,
+				mr->access);
+	if (IS_ERR(mr->umem))
+		return PTR_ERR(mr->umem);
+	mr->num_pages = ib_umem_num_pages(mr->umem);
+	mr->pages = kvcalloc(mr->num_pages, sizeof(*mr->pages),
+			     GFP_KERNEL_ACCOUNT);
+	if (!mr->pages) {
+		ib_umem_release(mr->umem);
+		return -ENOMEM;
+	}
+	for_each_sgtable_page(&mr->umem->sgt_append.sgt, &it, 0) {
+		if (WARN_ON_ONCE(i == mr->num_pages))
+			break;
+		mr->pages[i++] = sg_page_iter_page(&it);
+	}
+	/* from here on "va" counts from the first page */
+	mr->start = ib_umem_offset(mr->umem);
+	odp_count(mr->dev, ODP_CNT_PINNED_PAGES, mr->num_pages);
+	return 0;
+}
+
+static int mr_init_odp(struct odp_mr *mr)
+{
+	struct odp_mm *m = odp_mm_get_current();
+
+	if (IS_ERR(m))
+		return PTR_ERR(m);
+	if (mr->implicit)
+		mr->length = m->size;
+	if (!odp_range_inside(0, m->size, mr->start, mr->length)) {
+		odp_mm_put_notifier(m);
+		return -EFAULT;
+	}
+	mr->mm = m;
+	spin_lock(&m->mr_lock);
+	list_add(&mr->mm_node, &m->mrs);
+	spin_unlock(&m->mr_lock);
+	return 0;
+}
+
+static void mr_free(struct odp_mr *mr)
+{
+	if (mr->mm) {
+		spin_lock(&mr->mm->mr_lock);
+		list_del(&mr->mm_node);
+		spin_unlock(&mr->mm->mr_lock);
+		odp_mm_put_notifier(mr->mm);
+	}
+	if (mr->umem) {
+		odp_count(mr->dev, ODP_CNT_PINNED_PAGES, -(s64)mr->num_pages);
+		ib_umem_release(mr->umem);
+		kvfree(mr->pages);
+	}
+	kfree_rcu(mr, rcu);
+}
+
+struct ib_mr *odp_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
+			      u64 iova, int access, ODP_REG_MR_ARGS)
+{
+	struct odp_mr *mr;
+	int err;
+
+	if (odp_reg_mr_unsupported())
+		return ERR_PTR(-EOPNOTSUPP);
+	if (access & ~ODP_MR_ACCESS)
+		return ERR_PTR(-EOPNOTSUPP);
+
+	mr = kzalloc_obj(*mr, GFP_KERNEL_ACCOUNT);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	odp_users_init(&mr->users);
+	mr->dev = to_odp_dev(pd->device);
+	mr->pd = pd;
+	mr->access = access;
+	mr->start = start;
+	mr->length = length;
+	mr->iova = iova;
+	/* mlx5 has it so, and ibv_reg_mr(3) asks for NULL and SIZE_MAX */
+	mr->implicit = (access & IB_ACCESS_ON_DEMAND) && !start && !iova &&
+		       length == U64_MAX;
+
+	if (!mr->implicit &&
+	    (start + length < start || iova + length < iova)) {
+		err = -EINVAL;
+		goto err_free;
+	}
+	if (access & IB_ACCESS_ON_DEMAND)
+		err = mr_init_odp(mr);
+	else
+		err = mr_init_pinned(mr);
+	if (err)
+		goto err_free;
+	err = mr_publish(mr);
+	if (err) {
+		mr_free(mr);
+		return ERR_PTR(err);
+	}
+	return &mr->ibmr;
+
+err_free:
+	kfree(mr);
+	return ERR_PTR(err);
+}
+
+int odp_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	struct odp_mr *mr = to_odp_mr(ibmr);
+
+	xa_erase(&mr->dev->mrs, mr->key >> 8);
+	/* copies are bounded; a fault holds the odp_mm and not the MR */
+	odp_users_drain(&mr->users);
+	mr_free(mr);
+	return 0;
+}
+
+/* Fault one range of an MR in, as advice: what can't be had is left out */
+static int fault_in(struct odp_mr *mr, u64 va, u64 len, bool write, bool nowait)
+{
+	unsigned int tries = 0;
+
+	while (len) {
+		u64 step;
+		int n;
+
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		n = odp_mm_fault(mr->mm, va, len, write, nowait);
+		if (n == -EAGAIN && !nowait && ++tries < 100)
+			continue;
+		if (n < 0)
+			return nowait ? 0 : n;
+		tries = 0;
+		atomic64_add(n, &mr->prefetched);
+		step = min(len, (u64)n * PAGE_SIZE - offset_in_page(va));
+		va += step;
+		len -= step;
+		cond_resched();
+	}
+	return 0;
+}
+
+int odp_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice,
+		  u32 flags, struct ib_sge *sg_list, u32 num_sge,
+		  struct uverbs_attr_bundle *attrs)
+{
+	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	bool nowait = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+	struct odp_dev *dev = to_odp_dev(pd->device);
+	u32 i;
+
+	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return -EOPNOTSUPP;
+
+	for (i = 0; i < num_sge; i++) {
+		struct ib_sge *sge = &sg_list[i];
+		struct odp_mr *mr;
+		u64 va;
+		int err;
+
+		mr = odp_mr_find(dev, pd, sge->lkey,
+				 write ? IB_ACCESS_LOCAL_WRITE : 0);
+		if (!mr)
+			return -ENOENT;
+		err = -EINVAL;
+		/* faults for the caller's memory only: no waiting on others */
+		if (mr->mm && mr->mm->mm == current->mm &&
+		    !odp_mr_va(mr, sge->addr, sge->length, &va)) {
+			struct odp_mm *m = mr->mm;
+
+			kref_get(&m->ref);
+			err = fault_in(mr, va, sge->length, write, nowait);
+			odp_mm_put(m);
+		}
+		odp_users_put(&mr->users);
+		if (err)
+			return err;
+	}
+	return 0;
+}
