@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Read-only and shared pages: access rights at the time of the message, and writes that reach files.
+// Read-only and shared pages: access rights as they are when a message comes, and bytes in files.
 #include "memory.hpp"
 #include "messages.hpp"
 #include "pattern.hpp"

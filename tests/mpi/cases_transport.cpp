@@ -16,6 +16,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace {
@@ -187,11 +188,43 @@ void killed_peer(Test &t)
     t.fail("1000 messages with a rank that was killed");
 }
 
+/// A buffer that the program may not touch: the job has to end with an error that names it.
+template <bool sending> void bad_address(Test &t)
+{
+    constexpr std::size_t bytes = 1u << 20;
+    const Mapping forbidden(bytes);
+    std::vector<std::byte> good(bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const bool bad_side = t.rank() == (sending ? 0 : 1);
+    if (bad_side) {
+        forbidden.protect(PROT_NONE);
+        std::fprintf(stderr, "# bad_address: rank %d uses %p\n", t.rank(),
+                     static_cast<void *>(forbidden.data()));
+    }
+    const std::span<std::byte> data(bad_side ? forbidden.data() : good.data(), bytes);
+    if (t.rank() == 0) {
+        send(data, 1);
+    } else if (t.rank() == 1) {
+        receive(data, 0);
+    }
+    if (bad_side) {
+        t.fail("a message %s inaccessible memory ended without an error",
+               sending ? "from" : "into");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 const Register r1{{"no_other_path", 2, no_other_path,
                    "no sockets or shared memory between ranks (fails over tcp and sm)",
                    Case::by_name | Case::no_bytes}};
 const Register r2{{"nothing_pinned", 2, nothing_pinned, "no user memory is pinned"}};
 const Register r3{{"killed_peer", 2, killed_peer, "rank 1 kills itself; the job has to end",
+                   Case::by_name | Case::no_bytes}};
+const Register r4{{"bad_send_address", 2, bad_address<true>,
+                   "sends from PROT_NONE memory; the job has to end",
+                   Case::by_name | Case::no_bytes}};
+const Register r5{{"bad_recv_address", 2, bad_address<false>,
+                   "receives into PROT_NONE memory; the job has to end",
                    Case::by_name | Case::no_bytes}};
 
 } // namespace

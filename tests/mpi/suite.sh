@@ -42,7 +42,8 @@ cases() {
     local bad
     bad=$(grep -a -m1 '^not ok' "$log")
     [ -n "$bad" ] && fail "${bad#not ok }"
-    [ $rc -eq 0 ] || fail "mpirun ended with exit code $rc: $(grep -a -v '^ok' "$log" | grep -a -m1 '[a-z]')"
+    [ $rc -eq 0 ] ||
+        fail "mpirun ended with exit code $rc: $(grep -a -v '^ok' "$log" | grep -a -m1 '[a-z]')"
     grep -a -q '^ok' "$log" || fail "no case ran"
 }
 
@@ -86,7 +87,8 @@ perf)       # the benchmarks' own behaviour
     for program in "$latency" "$bw"; do
         name=${program##*/}
         job 2 "$program" -c -m 0:262144 -i 4 -x 1 2>&1 | tee "$log" || fail "$name failed"
-        [ "$(grep -a -c 'Pass$' "$log")" = 20 ] || fail "$name: 20 sizes from 0 to 262144 should pass"
+        [ "$(grep -a -c 'Pass$' "$log")" = 20 ] ||
+            fail "$name: 20 sizes from 0 to 262144 should pass"
         must_fail "$name -i 0" "^$name: -i '0': " job 2 "$program" -i 0
     done
     must_fail "odp_bw with one rank" 'needs exactly 2 processes, got 1' job 1 "$bw" ;;
@@ -106,7 +108,8 @@ no_device)  # without the device: a clear error, or another BTL if there is one,
     cat "$log"
     bad=$(grep -a -v -E '^(ok|#) ' "$log" | grep -a -m1 odp)
     [ -z "$bad" ] || fail "the odp BTL should withdraw silently, but says: $bad"
-    mpirun --mca btl odp,sm,self --mca btl_base_verbose 40 -n 2 "$tests" bidirectional > "$log" 2>&1
+    mpirun --mca btl odp,sm,self --mca btl_base_verbose 40 -n 2 "$tests" bidirectional \
+        > "$log" 2>&1
     grep -a -i -E 'odp.*(no |not |without|device)' "$log" | head -n 5
     [ "${PIPESTATUS[0]}" -eq 0 ] || fail "btl_base_verbose 40 gives no reason for the withdrawal" ;;
 
@@ -128,6 +131,14 @@ killed_peer) # the job ends, with an error
     cat "$log"
     grep -a -q 'MPI_ERRORS_ARE_FATAL' "$log" ||
         fail "the survivor got no error: $(grep -a -m1 'still in it' "$log")" ;;
+
+bad_address) # memory that the program may not touch: an error, soon
+    for side in send recv; do
+        must_fail "bad $side address" '[Ee]rror|[Ff]ault|signal' \
+            timeout 40 "${mpirun[@]}" -n 2 "$tests" --timeout 30 bad_${side}_address
+        bad=$(grep -a -m1 -E 'still in it|without an error' "$log")
+        [ -z "$bad" ] || fail "$bad"
+    done ;;
 
 *)  fail "usage: tests/mpi/suite.sh NAME, a name from tests/mpi/tests.list" ;;
 esac
