@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds this checkout in a chroot of the guest's root file system, incrementally, in the cache.
+# shellcheck shell=bash
+
+# The files git knows or would know; without git (a tarball) all of them.
+list_sources() {
+    local path
+    if git -c safe.directory='*' -C "$CHECKOUT" rev-parse --git-dir >/dev/null 2>&1; then
+        git -c safe.directory='*' -C "$CHECKOUT" ls-files -coz --exclude-standard
+    else
+        (cd "$CHECKOUT" && find . \( -name .git -prune \) -o -type f -printf '%P\0')
+    fi | sort -zu | while IFS= read -rd '' path; do
+        # Deleted in the working tree, but not in the index yet
+        if [[ -f $CHECKOUT/$path || -L $CHECKOUT/$path ]]; then printf '%s\0' "$path"; fi
+    done
+}
+
+# Copies what changed to the build directory's src; returns 0 if anything did
+sync_sources() {
+    local src=$BUILD_DIR/src changed path
+    mkdir -p "$src"
+    list_sources >"$WORK/manifest.new"
+    changed=$(rsync -a --no-owner --no-group --itemize-changes --from0 \
+        --files-from="$WORK/manifest.new" "$CHECKOUT/" "$src/" | grep -v '^\.' || true)
+    if [[ -f $WORK/manifest ]]; then
+        while IFS= read -rd '' path; do
+            rm -f "$src/$path"
+            changed+=" -$path"
+        done < <(comm -z -23 "$WORK/manifest" "$WORK/manifest.new")
+    fi
+    mv "$WORK/manifest.new" "$WORK/manifest"
+    [[ -n $changed ]]
+}
+
+# in_chroot COMMAND... : prefix for step; needs IMAGE, BUILD_DIR. DEST is /dest in there if set.
+in_chroot() {
+    step "$1" "$2" "${ISOLATE[@]}" "$RIG/chroot/enter" "$IMAGE/root" "$CHECKOUT" "$BUILD_DIR" \
+        "${DEST-}" "${@:3}"
+}
+
+# Sets WORK, BUILD_DIR and INSTALL, the newest complete install tree, which stays as it is while
+# guests use it.
+need_build() {
+    local key log
+    key=$(printf '%s' "$CHECKOUT" | sha256sum | cut -c1-12)
+    WORK=$CACHE/build/$key
+    BUILD_DIR=$WORK/tree
+    log=$CACHE/log/build-$key.log
+    mkdir -p "$BUILD_DIR" "$WORK/install"
+    lock "$WORK.lock"
+    if ((BUILD)) || [[ ! -f $WORK/stamp ]]; then
+        build_if_changed "$log"
+    fi
+    INSTALL=$WORK/install/$(<"$WORK/stamp")
+    # Held by every guest that uses the tree.
+    exec {INSTALL_FD}<"$INSTALL"
+    flock -s "$INSTALL_FD"
+    drop_old_installs
+    unlock
+}
+
+build_if_changed() {
+    local log=$1 recipe stamp
+    recipe=$(image_key)-$(cat "$RIG"/chroot/{enter,build,kmod} | sha256sum | cut -c1-12)
+    if sync_sources; then rm -f "$WORK/built"; fi
+    if [[ -f $WORK/stamp && $(cat "$WORK/built" 2>/dev/null) == "$recipe" ]]; then return; fi
+    rm -f "$WORK/built"
+    DEST=$WORK/install.making
+    rm -rf --one-file-system "$DEST"
+    mkdir -p "$DEST"
+    SCRATCH+=("$DEST")
+    printf '%s\n' "$CHECKOUT" >"$WORK/checkout"
+    if ! in_chroot "building" "$log" "$CHECKOUT/tests/rig/chroot/build"; then
+        grep -aE '(error|Error|undefined reference|\*\*\*)' "$log" | head -n 15 | sed 's/^/    /' >&2
+        failed "the build" "$log"
+    fi
+    stamp=$(date +%s%N)
+    mv "$DEST" "$WORK/install/$stamp"
+    printf '%s' "$stamp" >"$WORK/stamp.new"
+    mv "$WORK/stamp.new" "$WORK/stamp"
+    printf '%s' "$recipe" >"$WORK/built"
+}
+
+drop_old_installs() {
+    local tree fd
+    for tree in "$WORK"/install/*/; do
+        tree=${tree%/}
+        if [[ $tree == "$INSTALL" ]]; then continue; fi
+        exec {fd}<"$tree"
+        if flock -n "$fd"; then rm -rf --one-file-system "$tree"; fi
+        exec {fd}>&-
+    done
+}
