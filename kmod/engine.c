@@ -215,7 +215,7 @@ static void retry_rnr(struct odp_qpc *qp)
 	u8 timer = 0;
 
 	if (peer) {
-		timer = peer->attr.min_rnr_timer & 31;
+		timer = READ_ONCE(peer->attr.min_rnr_timer) & 31;
 		odp_users_put(&peer->users);
 	}
 	odp_count(qp->dev, ODP_CNT_RNR, 1);

@@ -8,6 +8,10 @@
 #include "odp.h"
 
 struct workqueue_struct *odp_wq;
+struct kmem_cache *odp_qpc_cache;
+struct kmem_cache *odp_mr_cache;
+struct kmem_cache *odp_mm_cache;
+struct kmem_cache *odp_leaf_cache;
 
 static LIST_HEAD(devices);
 static DEFINE_MUTEX(devices_lock);
@@ -87,16 +91,51 @@ static void odp_devices_remove(void)
 	}
 }
 
+static void odp_caches_destroy(void)
+{
+	/* QPs and MRs are freed after a grace period */
+	rcu_barrier();
+	kmem_cache_destroy(odp_qpc_cache);
+	kmem_cache_destroy(odp_mr_cache);
+	kmem_cache_destroy(odp_mm_cache);
+	kmem_cache_destroy(odp_leaf_cache);
+}
+
+static int __init odp_caches_create(void)
+{
+	const slab_flags_t flags = SLAB_ACCOUNT | SLAB_NO_MERGE;
+
+	odp_qpc_cache = KMEM_CACHE(odp_qpc, flags);
+	odp_mr_cache = KMEM_CACHE(odp_mr, flags);
+	odp_mm_cache = KMEM_CACHE(odp_mm, flags);
+	odp_leaf_cache = KMEM_CACHE(odp_leaf, flags);
+	if (odp_qpc_cache && odp_mr_cache && odp_mm_cache && odp_leaf_cache)
+		return 0;
+	odp_caches_destroy();
+	return -ENOMEM;
+}
+
 static int __init odp_init(void)
 {
 	int err;
 
+	err = odp_caches_create();
+	if (err)
+		return err;
 	odp_wq = alloc_workqueue("odp", WQ_UNBOUND, 0);
-	if (!odp_wq)
-		return -ENOMEM;
+	if (!odp_wq) {
+		err = -ENOMEM;
+		goto err_caches;
+	}
 	err = odp_device_add("odp0");
 	if (err)
-		destroy_workqueue(odp_wq);
+		goto err_wq;
+	return 0;
+
+err_wq:
+	destroy_workqueue(odp_wq);
+err_caches:
+	odp_caches_destroy();
 	return err;
 }
 
@@ -104,8 +143,8 @@ static void __exit odp_exit(void)
 {
 	odp_devices_remove();
 	odp_mm_module_exit();
-	/* kfree_rcu() of our objects needs none of our code */
 	destroy_workqueue(odp_wq);
+	odp_caches_destroy();
 }
 
 module_init(odp_init);

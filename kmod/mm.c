@@ -47,6 +47,12 @@ struct odp_leaf *odp_mm_leaf(struct odp_mm *m, u64 va)
 	return xa_load(&m->leaves, leaf_index(va));
 }
 
+static void leaf_free(struct odp_leaf *leaf)
+{
+	free_page((unsigned long)leaf->entry);
+	kmem_cache_free(odp_leaf_cache, leaf);
+}
+
 static struct odp_leaf *leaf_get(struct odp_mm *m, u64 va, gfp_t gfp)
 {
 	struct odp_leaf *leaf, *old;
@@ -54,13 +60,18 @@ static struct odp_leaf *leaf_get(struct odp_mm *m, u64 va, gfp_t gfp)
 	leaf = odp_mm_leaf(m, va);
 	if (leaf)
 		return leaf;
-	leaf = kzalloc_obj(*leaf, gfp);
+	leaf = kmem_cache_zalloc(odp_leaf_cache, gfp);
 	if (!leaf)
 		return NULL;
 	rwlock_init(&leaf->lock);
+	leaf->entry = (unsigned long *)get_zeroed_page(gfp);
+	if (!leaf->entry) {
+		leaf_free(leaf);
+		return NULL;
+	}
 	old = xa_cmpxchg(&m->leaves, leaf_index(va), NULL, leaf, gfp);
 	if (old) {
-		kfree(leaf);
+		leaf_free(leaf);
 		return xa_is_err(old) ? NULL : old;
 	}
 	return leaf;
@@ -199,10 +210,10 @@ static void mm_free_work(struct work_struct *work)
 	if (m->wq)
 		destroy_workqueue(m->wq);
 	xa_for_each(&m->leaves, index, leaf)
-		kfree(leaf);
+		leaf_free(leaf);
 	xa_destroy(&m->leaves);
 	mmdrop(m->mm);
-	kfree(m);
+	kmem_cache_free(odp_mm_cache, m);
 }
 
 static void mm_release(struct kref *ref)
@@ -220,7 +231,7 @@ void odp_mm_put(struct odp_mm *m)
 
 static struct mmu_notifier *mn_alloc(struct mm_struct *mm)
 {
-	struct odp_mm *m = kzalloc_obj(*m, GFP_KERNEL_ACCOUNT);
+	struct odp_mm *m = kmem_cache_zalloc(odp_mm_cache, GFP_KERNEL);
 
 	if (!m)
 		return ERR_PTR(-ENOMEM);

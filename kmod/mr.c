@@ -150,7 +150,7 @@ struct ib_mr *odp_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	if (access & ~ODP_MR_ACCESS)
 		return ERR_PTR(-EOPNOTSUPP);
 
-	mr = kzalloc_obj(*mr, GFP_KERNEL_ACCOUNT);
+	mr = kmem_cache_zalloc(odp_mr_cache, GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	odp_users_init(&mr->users);
@@ -183,7 +183,7 @@ struct ib_mr *odp_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	return &mr->ibmr;
 
 err_free:
-	kfree(mr);
+	kmem_cache_free(odp_mr_cache, mr);
 	return ERR_PTR(err);
 }
 

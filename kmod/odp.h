@@ -236,7 +236,7 @@ struct odp_leaf {
 	rwlock_t lock;
 	u32 seq;			/* invalidations that met this leaf */
 	u32 present;
-	unsigned long entry[ODP_LEAF_PAGES];
+	unsigned long *entry;		/* a page of them */
 };
 
 struct odp_mm *odp_mm_get_current(void);
@@ -373,7 +373,7 @@ struct odp_qpc {
 	struct odp_ring *rq;
 	u32 epoch;			/* times the receive queue was reset */
 	bool sender_waits;		/* our peer waits for a receive WQE */
-	u8 ud_buf[];			/* UD: a datagram on its way */
+	u8 *ud_buf;			/* UD: a datagram on its way */
 };
 
 struct odp_qp {
@@ -493,6 +493,11 @@ struct odp_ah {
 
 extern const struct ib_device_ops odp_dev_ops;
 extern struct workqueue_struct *odp_wq;
+/* caches of their own, so that a leak shows in slabinfo and at unload */
+extern struct kmem_cache *odp_qpc_cache;
+extern struct kmem_cache *odp_mr_cache;
+extern struct kmem_cache *odp_mm_cache;
+extern struct kmem_cache *odp_leaf_cache;
 
 void odp_dev_gid(struct odp_dev *dev, union ib_gid *gid);
 struct rdma_hw_stats *odp_alloc_hw_stats(struct ib_device *ibdev, u32 port);

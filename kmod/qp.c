@@ -20,6 +20,7 @@ static void qpc_free(struct kref *ref)
 		odp_ring_put(qp->rq);
 	odp_cqc_put(qp->scq);
 	odp_cqc_put(qp->rcq);
+	kfree(qp->ud_buf);
 	kfree_rcu(qp, rcu);
 }
 
@@ -179,7 +180,6 @@ int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		  struct ib_udata *udata)
 {
 	struct odp_qp *qp = to_odp_qp(ibqp);
-	size_t ud_bytes = 0;
 	struct odp_qpc *qpc;
 	int err;
 
@@ -195,9 +195,7 @@ int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	if (err)
 		return err;
 
-	if (init->qp_type == IB_QPT_UD)
-		ud_bytes = ODP_GRH_LEN + ODP_UD_MTU;
-	qpc = kzalloc(struct_size(qpc, ud_buf, ud_bytes), GFP_KERNEL_ACCOUNT);
+	qpc = kmem_cache_zalloc(odp_qpc_cache, GFP_KERNEL);
 	if (!qpc)
 		return -ENOMEM;
 	kref_init(&qpc->ref);
@@ -220,6 +218,13 @@ int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	qpc->attr.qp_state = IB_QPS_RESET;
 	qp->core = qpc;
 
+	err = -ENOMEM;
+	if (qpc->type == IB_QPT_UD) {
+		qpc->ud_buf = kmalloc(ODP_GRH_LEN + ODP_UD_MTU,
+				      GFP_KERNEL_ACCOUNT);
+		if (!qpc->ud_buf)
+			goto err;
+	}
 	err = make_rings(qpc, &init->cap);
 	if (err)
 		goto err;

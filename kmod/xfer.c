@@ -162,7 +162,7 @@ static enum odp_step xfer_write(struct odp_qpc *qp, struct odp_qpc *peer,
 	enum odp_side bad;
 	enum odp_step step;
 
-	if (!(peer->attr.qp_access_flags & IB_ACCESS_REMOTE_WRITE))
+	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_WRITE))
 		return invalid_request(peer, status);
 	if (imm) {
 		step = need_recv(qp, peer, status);
@@ -190,7 +190,7 @@ static enum odp_step xfer_read(struct odp_qpc *qp, struct odp_qpc *peer,
 	enum odp_side bad;
 	enum odp_step step;
 
-	if (!(peer->attr.qp_access_flags & IB_ACCESS_REMOTE_READ))
+	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_READ))
 		return invalid_request(peer, status);
 	local_stream(qp, &dst, IB_ACCESS_LOCAL_WRITE);
 	remote_stream(qp, peer, &src, IB_ACCESS_REMOTE_READ,
@@ -214,7 +214,7 @@ static enum odp_step atomic_remote(struct odp_qpc *qp, struct odp_qpc *peer,
 	enum odp_step step = ODP_STEP_DONE;
 	u64 avail;
 
-	if (!(peer->attr.qp_access_flags & IB_ACCESS_REMOTE_ATOMIC) ||
+	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_ATOMIC) ||
 	    op->wqe.remote_addr & 7)
 		return invalid_request(peer, status);
 	remote_stream(qp, peer, &at, IB_ACCESS_REMOTE_ATOMIC, sizeof(u64));
