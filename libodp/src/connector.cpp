@@ -73,7 +73,7 @@ Result<Connection *> Connector::connect(const Address &peer, void *user, TimePoi
         return &connection;
     }
     hello(connection);
-    arm(connection, now + connection.interval_);
+    arm(connection, now);
     return &connection;
 }
 
@@ -154,19 +154,23 @@ void Connector::on_hello(const Handshake &message, TimePoint now)
         return;
     }
     if (message.accepted != 0 && message.accepted != connection->nonce_) {
-        ++counters_.stale; // the answer to an earlier connection
+        ++counters_.stale; // the answer to a connection that was closed here
+        if (message.wants_reply) {
+            reject(message.from, message.nonce, "the peer has closed that connection");
+        }
         return;
     }
     if (connection->peer_nonce_ == 0) {
         if (!accept(*connection, message)) {
             return;
         }
-        arm(*connection, now + connection->interval_);
+        arm(*connection, now);
     } else if (connection->peer_nonce_ != message.nonce) {
         ++counters_.stale;
-        if (message.wants_reply) {
-            // Either a late duplicate, whose sender ignores this, or a peer that gave up the
-            // connection and tries anew while it is still in use here.
+        // Either a late duplicate, whose sender ignores a refusal, or a peer that gave up the
+        // connection and tries anew. If this side is still asking the peer to confirm, it will hear
+        // that the connection is closed, and the peer asks again; else it can't know.
+        if (message.wants_reply && connection->state_ == State::established) {
             reject(message.from, message.nonce, "the peer still has an earlier connection");
         }
         return;
@@ -233,8 +237,7 @@ void Connector::tick(TimePoint now)
         ++counters_.resent;
         connection.interval_ = std::min(connection.interval_ * 2, limits_.interval_max);
         hello(connection);
-        // Not beyond the limit: it ends then, not one interval later.
-        arm(connection, std::min(now + connection.interval_, connection.started_ + limits_.timeout));
+        arm(connection, now);
         if (connection.sent_ == 32) {
             host_.log(format("still no answer from peer %s after %.1f s; going on for up to %.1f s",
                              connection.peer_.str().c_str(), seconds(waited),
@@ -291,14 +294,16 @@ void Connector::transmit(const Address &to, const Handshake &message)
     host_.send_datagram(to, std::span(bytes).first(used));
 }
 
-void Connector::arm(Connection &connection, TimePoint when)
+// Not beyond the limit: a connection is given up then, not one interval later.
+void Connector::arm(Connection &connection, TimePoint now)
 {
     disarm(connection);
     if (connection.state_ == State::established || connection.state_ == State::failed) {
         return;
     }
-    connection.next_ = when;
-    timers_.emplace(when, &connection);
+    connection.next_ =
+        std::min(now + connection.interval_, connection.started_ + limits_.timeout);
+    timers_.emplace(connection.next_, &connection);
 }
 
 void Connector::disarm(Connection &connection) noexcept

@@ -137,7 +137,7 @@ private:
     bool accept(Connection &connection, const Handshake &message);
     void establish(Connection &connection);
     void fail(Connection &connection, const Status &why);
-    void arm(Connection &connection, TimePoint when);
+    void arm(Connection &connection, TimePoint now);
     void disarm(Connection &connection) noexcept;
 
     ConnectorHost &host_;
