@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Open MPI, for the BTL; any MPI, for the benchmarks and tests; UCX.
+
+AC_DEFUN([ODP_MPI], [
+    AC_ARG_VAR([MPICXX], [C++ compiler wrapper of the MPI that benchmarks and tests are built with])
+    AC_PATH_PROGS([MPICXX], [mpicxx mpic++])
+    AS_IF([test -n "$MPICXX"], [odp_mpi_note="yes ($MPICXX)"],
+        [odp_mpi_note="no (no mpicxx in PATH: install an MPI or set MPICXX)"])
+    AM_CONDITIONAL([HAVE_MPI], [test -n "$MPICXX"])
+])
+
+# ODP_OMPI_PATH(NAME, VARIABLE): a directory as ompi_info tells it
+AC_DEFUN([ODP_OMPI_PATH],
+    [$2=`$OMPI_INFO --parsable --path $1 2>/dev/null | sed -n 's/^path:$1://p' | head -n 1`])
+
+AC_DEFUN([ODP_OMPI], [
+    AC_ARG_WITH([ompi],
+        [AS_HELP_STRING([--with-ompi@<:@=PREFIX@:>@],
+            [build the Open MPI BTL; Open MPI 5 with its development headers in PREFIX or PATH (default: if found)])],
+        [], [with_ompi=auto])
+    odp_ompi_note=no
+    AS_CASE([$with_ompi],
+        [no], [odp_ompi_note="no (--without-ompi)"],
+        [yes|auto], [odp_ompi_path=$PATH],
+        [odp_ompi_path=$with_ompi/bin])
+    AS_IF([test "x$with_ompi" != xno], [
+        AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$odp_ompi_path])
+        AS_IF([test -z "$OMPI_INFO"],
+            [odp_ompi_note="no (no ompi_info in $odp_ompi_path: install Open MPI 5)"],
+            [ODP_OMPI_HEADERS])
+        AS_IF([test "x$odp_ompi_note" = xyes && test "x$odp_verbs_note" != xyes],
+            [odp_ompi_note="no (needs libibverbs)"])
+        AS_IF([test "x$odp_ompi_note" != xyes && test "x$with_ompi" != xauto],
+            [AC_MSG_ERROR([--with-ompi=$with_ompi can't be had: $odp_ompi_note])])
+    ])
+    AM_CONDITIONAL([HAVE_OMPI], [test "x$odp_ompi_note" = xyes])
+    AC_SUBST([OMPI_CPPFLAGS])
+    AC_SUBST([ompi_mcadir])
+    AC_SUBST([ompi_helpdir])
+])
+
+AC_DEFUN([ODP_OMPI_HEADERS], [
+    ODP_OMPI_PATH([incdir], [odp_ompi_inc])
+    ODP_OMPI_PATH([pkglibdir], [ompi_mcadir])
+    ODP_OMPI_PATH([pkgdatadir], [ompi_helpdir])
+    OMPI_CPPFLAGS="-isystem $odp_ompi_inc -isystem $odp_ompi_inc/openmpi"
+    # opal's headers include PMIx's, which distributions keep in a place of their own
+    odp_pmix=`pkg-config --cflags pmix 2>/dev/null`
+    OMPI_CPPFLAGS="$OMPI_CPPFLAGS $odp_pmix"
+
+    AC_MSG_CHECKING([for Open MPI's component headers])
+    AC_LANG_PUSH([C])
+    odp_save_CPPFLAGS=$CPPFLAGS
+    # Debian's package lacks three headers that opal_config.h includes: ours come last.
+    CPPFLAGS="$CPPFLAGS $OMPI_CPPFLAGS -idirafter $srcdir/mca_btl_odp/compat"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+        #include "opal_config.h"
+        #include "opal/mca/btl/btl.h"
+        #if OPAL_MAJOR_VERSION + 0 == 0 && OMPI_MAJOR_VERSION + 0 == 0
+        #define VERSION_UNKNOWN
+        #endif
+    ]], [[mca_btl_base_module_t module; return sizeof(module) == 0;]])],
+        [AC_MSG_RESULT([yes]); odp_ompi_note=yes],
+        [AC_MSG_RESULT([no])
+         odp_ompi_note="no (opal/mca/btl/btl.h doesn't compile with $OMPI_CPPFLAGS: install Open MPI 5 with --with-devel-headers)"])
+    CPPFLAGS=$odp_save_CPPFLAGS
+    AC_LANG_POP([C])
+])
+
+AC_DEFUN([ODP_UCX], [
+    AC_ARG_WITH([ucx],
+        [AS_HELP_STRING([--with-ucx@<:@=PREFIX@:>@],
+            [build the UCX transport; not in this version (default: no)])],
+        [], [with_ucx=auto])
+    odp_ucx_note="no (not in this version)"
+    AS_CASE([$with_ucx], [no|auto], [],
+        [AC_MSG_ERROR([--with-ucx=$with_ucx: this version has no UCX transport yet; leave --with-ucx out])])
+])
