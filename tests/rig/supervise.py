@@ -99,6 +99,7 @@ class Supervisor:
         self.log = open(options.log, "wb", buffering=0)
         self.started = time.monotonic()
         self.ready = False
+        self.ready_at = 0.0
         self.status = None       # the job's exit status
         self.failure = None      # why the guest failed
         self.report_end = 0.0    # until when to wait for more of a kernel report
@@ -151,6 +152,7 @@ class Supervisor:
         word, _, rest = line.partition(b" ")
         if word == b"ready":
             self.ready = True
+            self.ready_at = time.monotonic()
             Input(self.ports["tty" if self.options.tty else "in"]).start()
         elif word == b"exit":
             self.status = int(rest)
@@ -178,11 +180,11 @@ class Supervisor:
         return bool(data)
 
     def check_time(self):
-        spent = time.monotonic() - self.started
+        now = time.monotonic()
         limit = self.options.timeout
-        if not self.ready and spent > self.options.boot_timeout:
+        if not self.ready and now - self.started > self.options.boot_timeout:
             self.fail(f"the guest did not boot within {self.options.boot_timeout:g} s")
-        elif limit and spent > limit:
+        elif limit and self.ready and now - self.ready_at > limit:
             self.fail(f"the command did not end within {limit:g} s (--timeout gives it more)")
 
     def finished(self):

@@ -38,8 +38,8 @@ in_chroot() {
         "${DEST-}" "${@:3}"
 }
 
-# Sets WORK, BUILD_DIR and INSTALL, the newest complete install tree, which stays as it is while
-# guests use it.
+# need_build SERIES... : sets WORK, BUILD_DIR and INSTALL, the newest complete installation, with the
+# module for these kernels at least. It stays as it is while guests use it.
 need_build() {
     local key log
     key=$(printf '%s' "$CHECKOUT" | sha256sum | cut -c1-12)
@@ -48,8 +48,10 @@ need_build() {
     log=$CACHE/log/build-$key.log
     mkdir -p "$BUILD_DIR" "$WORK/install"
     lock "$WORK.lock"
-    if ((BUILD)) || [[ ! -f $WORK/stamp ]]; then
-        build_if_changed "$log"
+    if ((BUILD)); then
+        build_if_changed "$log" "$@"
+    elif [[ ! -f $WORK/stamp ]]; then
+        die "--no-build, but there is no build of $CHECKOUT yet: run once without it"
     fi
     INSTALL=$WORK/install/$(<"$WORK/stamp")
     # Held by every guest that uses the tree.
@@ -60,17 +62,26 @@ need_build() {
 }
 
 build_if_changed() {
-    local log=$1 recipe stamp
+    local log=$1 recipe series stamp built_with='' built_for=''
+    shift
     recipe=$(image_key)-$(cat "$RIG"/chroot/{enter,build,kmod} | sha256sum | cut -c1-12)
     if sync_sources; then rm -f "$WORK/built"; fi
-    if [[ -f $WORK/stamp && $(cat "$WORK/built" 2>/dev/null) == "$recipe" ]]; then return; fi
+    if [[ -f $WORK/stamp && -f $WORK/built ]]; then
+        read -r built_with built_for <"$WORK/built"
+    fi
+    if [[ $built_with == "$recipe" ]]; then
+        for series in $built_for; do
+            if [[ " $* " != *" $series "* ]]; then set -- "$@" "$series"; fi
+        done
+        if (($# == $(wc -w <<<"$built_for"))); then return; fi
+    fi
     rm -f "$WORK/built"
     DEST=$WORK/install.making
     rm -rf --one-file-system "$DEST"
     mkdir -p "$DEST"
     SCRATCH+=("$DEST")
     printf '%s\n' "$CHECKOUT" >"$WORK/checkout"
-    if ! in_chroot "building" "$log" "$CHECKOUT/tests/rig/chroot/build"; then
+    if ! in_chroot "building" "$log" "$CHECKOUT/tests/rig/chroot/build" "$@"; then
         grep -aE '(error|Error|undefined reference|\*\*\*)' "$log" | head -n 15 | sed 's/^/    /' >&2
         failed "the build" "$log"
     fi
@@ -78,7 +89,7 @@ build_if_changed() {
     mv "$DEST" "$WORK/install/$stamp"
     printf '%s' "$stamp" >"$WORK/stamp.new"
     mv "$WORK/stamp.new" "$WORK/stamp"
-    printf '%s' "$recipe" >"$WORK/built"
+    printf '%s\n' "$recipe $*" >"$WORK/built"
 }
 
 drop_old_installs() {

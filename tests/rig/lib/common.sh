@@ -17,23 +17,41 @@ exec {TICK}<> <(:)
 CHILD=
 SCRATCH=()
 
+pause() { read -rt "$1" -u "$TICK" || true; }
+
 cleanup() {
-    local dir
+    local dir i
     if [[ -n $CHILD ]]; then
         kill -TERM "$CHILD" 2>/dev/null
-        # The namespace's first process ignores TERM, its parent's death kills it and all below it.
-        for ((i = 0; i < 30; i++)); do
+        # unshare holds TERM back, but its death is the end of the whole namespace.
+        for ((i = 0; i < 5; i++)); do
             kill -0 "$CHILD" 2>/dev/null || break
-            read -rt 0.1 -u "$TICK" || true
+            pause 0.1
         done
         kill -KILL "$CHILD" 2>/dev/null
         wait "$CHILD" 2>/dev/null
         CHILD=
     fi
     for dir in "${SCRATCH[@]}"; do
-        rm -rf --one-file-system "$dir"
+        # Dying processes of the namespace may still be writing there.
+        for ((i = 0; i < 50; i++)); do
+            rm -rf --one-file-system "$dir" 2>/dev/null
+            if [[ ! -e $dir ]]; then break; fi
+            pause 0.1
+        done
     done
     SCRATCH=()
+}
+
+# What a ./vm that was killed with -9 could not delete itself; a live one holds a lock on its own.
+drop_stale_jobs() {
+    local dir fd
+    # A minute old at least: a new one may not have its lock yet.
+    while IFS= read -rd '' dir; do
+        exec {fd}<"$dir" || continue
+        if flock -n "$fd"; then rm -rf --one-file-system "$dir"; fi
+        exec {fd}<&-
+    done < <(find "$CACHE/run" -mindepth 1 -maxdepth 1 -type d -mmin +1 -print0)
 }
 
 on_signal() {
@@ -67,7 +85,7 @@ step() {
     "$@" >"$log" 2>&1 </dev/null &
     CHILD=$!
     while kill -0 "$CHILD" 2>/dev/null; do
-        read -rt 0.1 -u "$TICK" || true
+        pause 0.1
         now=$((SECONDS - start))
         if ((now < 2 || now == shown)); then continue; fi
         if [[ -t 2 ]]; then

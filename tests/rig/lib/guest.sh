@@ -11,18 +11,26 @@ accelerator() {
     fi
 }
 
+# disk FILE : qemu's arguments for a read-only disk
+disk() {
+    printf '%s\n' -drive "file=${1//,/,,},format=raw,if=none,readonly=on,id=disk$((++DISKS))" \
+        -device "virtio-blk-pci,drive=disk$DISKS"
+}
+
 # share TAG PATH [EXTRA] : qemu's arguments for a 9p share
 share() {
-    printf '%s\n' -fsdev "local,id=$1,path=$2,security_model=passthrough,multidevs=remap${3-}" \
+    printf '%s\n' -fsdev "local,id=$1,path=${2//,/,,},security_model=passthrough,multidevs=remap${3-}" \
         -device "virtio-9p-pci,fsdev=$1,mount_tag=$1"
 }
 
 # guest SERIES TTY COMMAND : boots, runs COMMAND (or a shell if TTY is 1), returns its status
 guest() {
-    local series=$1 tty=$2 job log token qemu status=0 rows=24 columns=80 options=()
+    local series=$1 tty=$2 job JOB_FD log token qemu status=0 rows=24 columns=80 options=()
     need_kernel "$series"
     job=$(mktemp -d "$CACHE/run/job.XXXXXX")
     SCRATCH+=("$job")
+    exec {JOB_FD}<"$job"
+    flock -s "$JOB_FD"
     log=$CACHE/log/console-$series-$$.log
     token=$(head -c 24 /dev/urandom | od -An -vtx1 | tr -d ' \n')
     install -m 755 "$RIG/guest/init" "$job/init"
@@ -40,8 +48,9 @@ guest() {
         printf '%s\n' -machine q35 -smp "$CPUS" -m "$MEM" -nodefaults -no-user-config \
             -display none -no-reboot -kernel "$BOOT/vmlinuz" -initrd "$BOOT/initrd" \
             -append "console=ttyS0 loglevel=5 panic=-1 nmi_watchdog=0 watchdog_thresh=30 mitigations=off random.trust_cpu=on"
-        share root "$IMAGE/root" ,readonly=on
-        share install "$INSTALL" ,readonly=on
+        DISKS=0
+        disk "$IMAGE/root.img"
+        disk "$INSTALL/install.img"
         share job "$job" ,readonly=on
         share checkout "$CHECKOUT"
         share build "$BUILD_DIR"
@@ -52,6 +61,7 @@ guest() {
     CHILD=$!
     wait "$CHILD" || status=$?
     CHILD=
+    exec {JOB_FD}<&-
     # A console that has nothing to say is only a file to be deleted.
     if ((status != 125)); then rm -f "$log"; fi
     return "$status"

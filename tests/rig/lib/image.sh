@@ -4,7 +4,7 @@
 
 # Everything the image is made of; the mirror only says where the same packages come from.
 image_key() {
-    cat "$RIG"/image/* "$RIG/chroot/initramfs" "$RIG/guest/initramfs-init" | sha256sum | cut -c1-12
+    cat "$RIG"/image/{packages,build,kernels} "$RIG/chroot/initramfs" "$RIG/guest/initramfs-init" | sha256sum | cut -c1-12
 }
 
 # Sets IMAGE. Others that use the same image wait for the one that makes it.

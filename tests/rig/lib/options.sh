@@ -52,7 +52,7 @@ option() {
         KERNEL=$value
         ;;
     --cpus)
-        [[ $value =~ ^[1-9][0-9]?$ ]] && ((value <= 64)) || bad "$name" "$value" "1 to 64"
+        [[ $value =~ ^([1-9]|[1-5][0-9]|6[0-4])$ ]] || bad "$name" "$value" "1 to 64"
         CPUS=$value
         ;;
     --mem)
