@@ -33,8 +33,10 @@ void warn_if_sharing_a_cpu(const Session &session)
     while (!CPU_ISSET(cpu, &all)) {
         ++cpu;
     }
-    std::fprintf(stderr, "# WARNING: both ranks run on CPU %d and wait for each other by spinning: "
-                 "these numbers measure the scheduler; use mpirun --bind-to core on 2 CPUs\n", cpu);
+    std::fprintf(stderr,
+                 "# WARNING: both ranks run on CPU %d and wait for each other by spinning: "
+                 "these numbers measure the scheduler; use mpirun --bind-to core on 2 CPUs\n",
+                 cpu);
 }
 
 } // namespace perf

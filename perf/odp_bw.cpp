@@ -14,7 +14,9 @@ using namespace perf;
 class Bandwidth {
 public:
     explicit Bandwidth(const Session &session)
-        : session_(session), options_(session.options()), validator_(session),
+        : session_(session),
+          options_(session.options()),
+          validator_(session),
           buffer_(options_.max_size * (options_.multiple_buffers ? options_.window : 1)),
           requests_(options_.window)
     {

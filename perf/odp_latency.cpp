@@ -12,8 +12,11 @@ using namespace perf;
 class Latency {
 public:
     explicit Latency(const Session &session)
-        : session_(session), options_(session.options()), validator_(session),
-          out_(options_.max_size), in_(options_.max_size)
+        : session_(session),
+          options_(session.options()),
+          validator_(session),
+          out_(options_.max_size),
+          in_(options_.max_size)
     {
     }
 

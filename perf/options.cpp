@@ -197,9 +197,10 @@ std::string usage(Kind kind, const std::string &program)
             "                                shows as Fail and fails the program\n"
             "  -u, --validation-warmup N     with -c: untimed rounds in each iteration (5)\n";
     if (bandwidth) {
-        text += "  -W, --window-size N           messages in flight (64)\n"
-                "  -b, --buffer-num KIND         single: all messages of a window share one buffer;\n"
-                "                                multiple: each has its own (single; -c: multiple)\n";
+        text +=
+            "  -W, --window-size N           messages in flight (64)\n"
+            "  -b, --buffer-num KIND         single: all messages of a window share one buffer;\n"
+            "                                multiple: each has its own (single; -c: multiple)\n";
     }
     text += "  -h, --help                    this text\n";
     return text;

@@ -18,9 +18,9 @@ struct Options {
     int skip = 0;                   ///< warm-up, messages up to `large_threshold`
     int skip_large = 0;             ///< warm-up, larger messages
     int window = 64;                ///< messages in flight, bandwidth only
-    int validation_warmup = 5;      ///< untimed rounds before the timed one of each validated iteration
+    int validation_warmup = 5; ///< untimed rounds before the timed one of each validated iteration
     bool validate = false;
-    bool multiple_buffers = false;  ///< each message of a window has its own buffer
+    bool multiple_buffers = false; ///< each message of a window has its own buffer
     bool help = false;
 
     /// OSU's boundary between the "small" and "large" iteration counts, in bytes.
@@ -31,10 +31,7 @@ struct Options {
         return size > large_threshold ? iterations_large : iterations;
     }
 
-    int skip_for(std::size_t size) const
-    {
-        return size > large_threshold ? skip_large : skip;
-    }
+    int skip_for(std::size_t size) const { return size > large_threshold ? skip_large : skip; }
 };
 
 /// Parse @p argv. Returns the options, or one line that says what is wrong with which value and

@@ -14,7 +14,7 @@ namespace pattern {
 
 /// Where a buffer differs from its pattern.
 struct Mismatch {
-    std::size_t offset;   ///< bytes from the start of the stream
+    std::size_t offset; ///< bytes from the start of the stream
     std::byte expected;
     std::byte got;
 };

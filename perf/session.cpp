@@ -95,8 +95,10 @@ void Validator::check(std::span<std::byte> message, std::uint64_t seed)
         return;
     }
     if (errors_++ == 0) {
-        std::fprintf(stderr, "rank %d: wrong byte at offset %zu of %zu: expected 0x%02x, got 0x%02x "
-                     "(seed %llu)\n", rank_, wrong->offset, message.size(),
+        std::fprintf(stderr,
+                     "rank %d: wrong byte at offset %zu of %zu: expected 0x%02x, got 0x%02x "
+                     "(seed %llu)\n",
+                     rank_, wrong->offset, message.size(),
                      std::to_integer<unsigned>(wrong->expected),
                      std::to_integer<unsigned>(wrong->got), static_cast<unsigned long long>(seed));
     }
@@ -129,8 +131,10 @@ bool Report::row(std::size_t size, double value, std::uint64_t errors)
         std::printf("\n");
         std::fflush(stdout);
         if (bad) {
-            std::fprintf(stderr, "DATA VALIDATION ERROR: messages of %zu bytes arrived with wrong "
-                         "contents\n", size);
+            std::fprintf(stderr,
+                         "DATA VALIDATION ERROR: messages of %zu bytes arrived with wrong "
+                         "contents\n",
+                         size);
         }
     }
     return !bad;

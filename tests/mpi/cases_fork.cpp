@@ -18,12 +18,12 @@ namespace {
 using namespace mpitest;
 
 enum class Child {
-    exits,     ///< at once
-    writes,    ///< over the whole buffer, then exits
-    stays,     ///< the same, but lives through the transfer and finds its copy as it left it
-    watches,   ///< writes nothing, lives through the transfer and finds its copy as it was
-    execs,     ///< /bin/true
-    system,    ///< system("true") instead of fork
+    exits,   ///< at once
+    writes,  ///< over the whole buffer, then exits
+    stays,   ///< the same, but lives through the transfer and finds its copy as it left it
+    watches, ///< writes nothing, lives through the transfer and finds its copy as it was
+    execs,   ///< /bin/true
+    system,  ///< system("true") instead of fork
 };
 
 constexpr Child children[] = {Child::exits,   Child::writes, Child::stays,
@@ -126,10 +126,7 @@ class Flight {
 public:
     static constexpr int small_count = 16;
 
-    Flight()
-        : own_(page_size() / 4), memory_((small_count + 1) * page_size() + large_bytes)
-    {
-    }
+    Flight() : own_(page_size() / 4), memory_((small_count + 1) * page_size() + large_bytes) {}
 
     std::span<std::byte> small(int i) const
     {

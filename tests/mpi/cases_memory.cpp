@@ -96,7 +96,8 @@ void map_over(Test &t)
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != area.data()) {
             die("mmap over a mapping");
         }
-        swap_messages(t, area.slice(0, bytes), area.slice(half, bytes), "message in replaced pages");
+        swap_messages(t, area.slice(0, bytes), area.slice(half, bytes),
+                      "message in replaced pages");
     }
 }
 

@@ -22,8 +22,8 @@ std::vector<Message> draw_messages(Test &t, int count, std::size_t max_log2)
     std::vector<Message> messages;
     for (int i = 0; i < count; ++i) {
         const std::size_t log2 = t.draw(0, i % 16 == 0 ? max_log2 : 12);
-        messages.push_back({std::vector<std::byte>(t.draw(0, std::size_t{1} << log2)),
-                            t.next_seed()});
+        messages.push_back(
+            {std::vector<std::byte>(t.draw(0, std::size_t{1} << log2)), t.next_seed()});
     }
     return messages;
 }

@@ -125,7 +125,7 @@ void memfd_aliases(Test &t)
     close(fd);
     for (const std::size_t bytes : lengths) {
         const std::uint64_t seed = t.next_seed();
-        pattern::fill(first.slice(0, bytes), seed + t.rank()); // written through one alias,
+        pattern::fill(first.slice(0, bytes), seed + t.rank());         // written through one alias,
         MPI_Request request = isend(second.slice(0, bytes), t.peer()); // sent from the other
         receive(first.slice(longest, bytes), t.peer());
         MPI_Wait(&request, MPI_STATUS_IGNORE);

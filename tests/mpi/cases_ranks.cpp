@@ -159,7 +159,6 @@ const Register r1{{"all_pairs", 2, all_pairs, "every pair of ranks at once, self
 const Register r2{{"broadcast", 2, broadcast, "MPI_Bcast from each root"}};
 const Register r3{{"all_to_all", 2, all_to_all, "MPI_Alltoall, Allgather, Scatter"}};
 const Register r4{{"all_to_all_v", 2, all_to_all_v, "MPI_Alltoallv with lengths that differ"}};
-const Register r5{{"reductions", 2, reductions, "MPI_Allreduce, Reduce, Barrier",
-                   Case::no_bytes}};
+const Register r5{{"reductions", 2, reductions, "MPI_Allreduce, Reduce, Barrier", Case::no_bytes}};
 
 } // namespace

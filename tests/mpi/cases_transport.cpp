@@ -161,8 +161,8 @@ void nothing_pinned(Test &t)
             t.expect(*pinned >= 0 && *locked >= 0, "VmPin and VmLck in /proc/self/status");
         } else if (status_kib("VmPin:") > *pinned || status_kib("VmLck:") > *locked) {
             t.fail("after %d messages of %zu bytes: pinned %ld KiB (before: %ld), locked %ld KiB "
-                   "(before: %ld)", i + 1, bytes, status_kib("VmPin:"), *pinned,
-                   status_kib("VmLck:"), *locked);
+                   "(before: %ld)",
+                   i + 1, bytes, status_kib("VmPin:"), *pinned, status_kib("VmLck:"), *locked);
             return;
         }
     }

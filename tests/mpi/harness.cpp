@@ -30,8 +30,12 @@ std::vector<Case> &cases()
 }
 
 Test::Test(std::string_view name, const Options &options, int rank, int size)
-    : name_(name), options_(options), rank_(rank), size_(size),
-      shared_random_(options.seed ^ hash(name)), message_seed_(options.seed ^ hash(name)),
+    : name_(name),
+      options_(options),
+      rank_(rank),
+      size_(size),
+      shared_random_(options.seed ^ hash(name)),
+      message_seed_(options.seed ^ hash(name)),
       spoil_(options.corrupt)
 {
 }
@@ -100,8 +104,7 @@ void Test::check_status(const MPI_Status &status, int source, int tag, std::size
 {
     int count = -1;
     MPI_Get_count(&status, MPI_BYTE, &count);
-    if (status.MPI_SOURCE != source || status.MPI_TAG != tag ||
-        count != static_cast<int>(bytes)) {
+    if (status.MPI_SOURCE != source || status.MPI_TAG != tag || count != static_cast<int>(bytes)) {
         fail("message: expected source %d tag %d bytes %zu, got source %d tag %d bytes %d", source,
              tag, bytes, status.MPI_SOURCE, status.MPI_TAG, count);
     }

@@ -18,10 +18,10 @@ namespace mpitest {
 /// The command line, equal on all ranks.
 struct Options {
     std::uint64_t seed = 20250101;
-    int effort = 1;         ///< multiplies iteration counts; 1 suits an emulated guest
+    int effort = 1;           ///< multiplies iteration counts; 1 suits an emulated guest
     unsigned timeout_s = 120; ///< a case that takes longer ends the job
-    bool corrupt = false;   ///< spoil one received byte per case and demand that the case notices
-    bool threads = false;   ///< ask for MPI_THREAD_MULTIPLE
+    bool corrupt = false;     ///< spoil one received byte per case and demand that the case notices
+    bool threads = false;     ///< ask for MPI_THREAD_MULTIPLE
 };
 
 /// What a case may use: its place in the job, randomness, checks. One per case and rank.
@@ -84,8 +84,8 @@ struct Case {
     void (*body)(Test &);
     const char *about;
     enum Flag : unsigned {
-        by_name = 1,   ///< only when named: needs special surroundings
-        no_bytes = 2,  ///< checks no message contents, so --corrupt means nothing to it
+        by_name = 1,  ///< only when named: needs special surroundings
+        no_bytes = 2, ///< checks no message contents, so --corrupt means nothing to it
     };
     unsigned flags = 0;
 };

@@ -59,7 +59,8 @@ public:
     {
         std::ifstream file(path, std::ios::binary);
         bytes_.assign(std::istreambuf_iterator<char>(file), {});
-        if (bytes_.size() < sizeof(Elf64_Ehdr) || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0) {
+        if (bytes_.size() < sizeof(Elf64_Ehdr) ||
+            std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0) {
             throw std::runtime_error(path + " is not a readable ELF file");
         }
         header_ = at<Elf64_Ehdr>(0);

@@ -130,10 +130,10 @@ std::uint64_t number(const char *option, const char *text, std::uint64_t low, st
 Options parse(int argc, char **argv)
 {
     static const option long_options[] = {
-        {"list", no_argument, nullptr, 'l'},          {"seed", required_argument, nullptr, 's'},
-        {"effort", required_argument, nullptr, 'e'},  {"timeout", required_argument, nullptr, 't'},
-        {"threads", no_argument, nullptr, 'T'},       {"corrupt", no_argument, nullptr, 'c'},
-        {"help", no_argument, nullptr, 'h'},          {nullptr, 0, nullptr, 0},
+        {"list", no_argument, nullptr, 'l'},         {"seed", required_argument, nullptr, 's'},
+        {"effort", required_argument, nullptr, 'e'}, {"timeout", required_argument, nullptr, 't'},
+        {"threads", no_argument, nullptr, 'T'},      {"corrupt", no_argument, nullptr, 'c'},
+        {"help", no_argument, nullptr, 'h'},         {nullptr, 0, nullptr, 0},
     };
     Options options;
     for (int c; (c = getopt_long(argc, argv, "h", long_options, nullptr)) != -1;) {

@@ -102,7 +102,8 @@ TemporaryFile::~TemporaryFile()
 void TemporaryFile::write(std::span<const std::byte> data) const
 {
     for (std::size_t done = 0; done < data.size();) {
-        const auto n = pwrite(fd_, data.data() + done, data.size() - done, static_cast<off_t>(done));
+        const auto n =
+            pwrite(fd_, data.data() + done, data.size() - done, static_cast<off_t>(done));
         if (n <= 0) {
             die("write to the temporary file");
         }

@@ -113,7 +113,8 @@ no_device)  # without the device: a clear error, or another BTL if there is one,
 hooks_off)  # libc's functions stay as they are, from start to Finalize
     job 2 "$hooks" unpatched || fail "libc functions are changed in the documented environment"
     unset UCX_MEM_EVENTS
-    job 2 "$hooks" patched 2> "$log" || fail "the check does not see UCX's hooks: it proves nothing" ;;
+    job 2 "$hooks" patched 2> "$log" ||
+        fail "the check does not see UCX's hooks, so it proves nothing" ;;
 
 hooks_on)   # whoever leaves UCX's hooks on loses nothing
     unset UCX_MEM_EVENTS
