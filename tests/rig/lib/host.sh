@@ -37,6 +37,7 @@ find_mirror() {
     MIRROR=${ODP_MIRROR-}
     if [[ -z $MIRROR ]]; then
         codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+        # shellcheck disable=SC2016 # apt's variables, not ours
         MIRROR=$(apt-get indextargets --no-release-info \
             --format '$(CREATED_BY) $(RELEASE) $(COMPONENT) $(REPO_URI)' 2>/dev/null |
             awk -v codename="$codename" '$1 == "Packages" && $3 == "main" &&
