@@ -90,9 +90,9 @@ Region Device::on_demand(ibv_pd *pd, std::span<std::byte> bytes, unsigned access
 
 uint64_t mr_counter(const std::string &counter)
 {
-    // One line per MR: "link NAME/- mrn N pid PID comm X page_faults N ..." (rdma-statistic(8)).
-    std::string command =
-        str("rdma statistic show mr dev ", Device::name(), " pid ", getpid(), " 2>&1");
+    // Per MR: "dev NAME mrn N", then "COUNTER VALUE" pairs (rdma-statistic(8)). The tool knows no
+    // filter for MRs; tests run one at a time.
+    std::string command = "rdma statistic show mr 2>&1";
     std::unique_ptr<FILE, int (*)(FILE *)> pipe(popen(command.c_str(), "r"), pclose);
     expect(pipe != nullptr, "popen(rdma)");
     std::string text;
@@ -102,10 +102,13 @@ uint64_t mr_counter(const std::string &counter)
     }
     uint64_t sum = 0;
     bool seen = false;
+    bool ours = false;
     std::istringstream words(text);
     for (std::string name; words >> name;) {
         uint64_t value = 0;
-        if (name == counter && words >> value) {
+        if (name == "dev" && words >> name) {
+            ours = name == Device::name();
+        } else if (ours && name == counter && words >> value) {
             sum += value;
             seen = true;
         }

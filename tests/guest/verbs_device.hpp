@@ -79,7 +79,7 @@ private:
     ibv_port_attr port_{};
 };
 
-// Sum of a counter (page_faults, page_invalidations, page_prefetch) over this process's MRs, as
+// Sum of a counter (page_faults, page_invalidations, page_prefetch) over the device's MRs, as
 // `rdma statistic show mr` tells it. Skip when the device has no such counter.
 uint64_t mr_counter(const std::string &counter);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// verbs_test: runs the named cases against the device in ODP_TEST_DEVICE (default odp0).
+// odp_verbs_tests: runs the named cases against the device in ODP_TEST_DEVICE (default odp0).
 // Exit status: 0 passed, 1 failed, 2 usage, 77 skipped (the last line of output is the reason).
 #include "verbs_check.hpp"
 
@@ -17,7 +17,7 @@ std::atomic<int> noted_failures{0};
 
 void usage()
 {
-    std::puts("usage: verbs_test --list | CASE...\n"
+    std::puts("usage: odp_verbs_tests --list | CASE...\n"
               "Runs verbs test cases on the device named by ODP_TEST_DEVICE (default odp0).\n"
               "Exit status: 0 passed, 1 failed, 77 skipped with the reason on the last line.");
 }
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     for (const auto &name : names) {
         auto found = std::find_if(all.begin(), all.end(), [&](auto &t) { return t.name == name; });
         if (found == all.end()) {
-            std::fprintf(stderr, "verbs_test: no case '%s'; see verbs_test --list\n", name.c_str());
+            std::fprintf(stderr, "odp_verbs_tests: no case '%s'; see --list\n", name.c_str());
             return 2;
         }
         int result = vt::run_case(*found);

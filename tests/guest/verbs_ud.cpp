@@ -121,8 +121,9 @@ const Register reply{"ud.reply", "an answer to the source of a datagram", [] {
     t.a.receive(1);
     t.a.send(0, 10, t.ah.get(), t.to_b);
     ibv_wc wc = t.b.received.wait_ok();
+    auto *grh = reinterpret_cast<ibv_grh *>(t.b.memory.data() + page_size);
     AhPtr back(t.device.is_roce() ? handle_to_self(t.device, t.pd.get()).release()
-                                  : ibv_create_ah_from_wc(t.pd.get(), &wc, nullptr, 1));
+                                  : ibv_create_ah_from_wc(t.pd.get(), &wc, grh, 1));
     expect(back != nullptr, str("ibv_create_ah_from_wc: ", std::strerror(errno)));
     fill(t.b.memory.bytes(0, 20), 2);
     t.b.send(0, 20, back.get(), wc.src_qp);

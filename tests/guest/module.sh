@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# tests/guest/module.sh CASE: loading and unloading rdma_odp. Leaves it loaded.
+# Exit status: 0 passed, 77 skipped with the reason on the last line.
+set -uo pipefail
+
+DEVICE=${ODP_TEST_DEVICE:-odp0}
+VERBS=${ODP_BUILD:-/build}/tests/guest/odp_verbs_tests
+
+fail() {
+    echo "$*"
+    exit 1
+}
+skip() {
+    echo "$*"
+    exit 77
+}
+
+loaded() { [[ -e /sys/module/rdma_odp ]]; }
+device_there() { [[ -e /sys/class/infiniband/$DEVICE ]]; }
+
+if [[ $DEVICE != odp* ]]; then skip "$DEVICE isn't a device of rdma_odp"; fi
+loaded || fail "rdma_odp isn't loaded"
+# For the end, whatever happens: the next test wants the device.
+restore() {
+    local status=$?
+    loaded || modprobe rdma_odp
+    exit "$status"
+}
+trap restore EXIT
+
+uverbs_node() { # of the device, by the name in its sysfs folder
+    local dir
+    for dir in /sys/class/infiniband_verbs/uverbs*; do
+        if [[ $(cat "$dir/ibdev" 2>/dev/null) == "$DEVICE" ]]; then
+            echo "/dev/infiniband/${dir##*/}"
+        fi
+    done
+}
+
+load() {
+    modprobe rdma_odp || fail "modprobe rdma_odp failed"
+    device_there || fail "no device $DEVICE after modprobe"
+    local tenths=50
+    until [[ -c $(uverbs_node) ]]; do # devtmpfs makes it
+        if ((tenths-- == 0)); then fail "no device node for $DEVICE after modprobe"; fi
+        sleep 0.1
+    done
+    chmod 0666 "$(uverbs_node)" # what udev does, where it runs
+}
+unload() {
+    rmmod rdma_odp || fail "rmmod rdma_odp failed"
+    if loaded; then fail "rdma_odp is still loaded after rmmod"; fi
+    if device_there; then fail "$DEVICE is still there after rmmod"; fi
+}
+works() { "$VERBS" rc.send || fail "$DEVICE doesn't work"; }
+
+case_cycle() {
+    local round
+    works
+    for round in 1 2 3 4 5; do
+        unload
+        load
+    done
+    works
+    unload
+    load
+}
+
+case_in_use() {
+    local node
+    node=$(uverbs_node)
+    exec 3<>"$node" || fail "can't open $node"
+    if rmmod rdma_odp 2>&1; then fail "rmmod succeeded although $node was open"; fi
+    exec 3>&-
+    works
+    unload
+    load
+}
+
+case_in_use_by_traffic() {
+    local pid tenths=100 status
+    "$VERBS" size.large &
+    pid=$!
+    until [[ $(cat /sys/module/rdma_odp/refcnt) != 0 ]]; do
+        if ((tenths-- == 0)); then fail "the traffic doesn't start"; fi
+        sleep 0.1
+    done
+    if rmmod rdma_odp 2>&1; then fail "rmmod succeeded under traffic"; fi
+    wait "$pid"
+    status=$?
+    ((status == 0)) || fail "the traffic ended with $status"
+}
+
+# Both drivers have the same driver id, which librxe asks for; rdma_rxe's end unregisters all
+# devices with that id, ours too.
+case_rxe() {
+    modprobe -q rdma_rxe || skip "this kernel has no rdma_rxe"
+    rdma link add rxe_test type rxe netdev lo || fail "rdma link add failed"
+    works
+    ODP_TEST_DEVICE=rxe_test "$VERBS" rc.send || fail "rxe doesn't work beside rdma_odp"
+    works
+    rmmod rdma_rxe || fail "rmmod rdma_rxe failed"
+    if device_there; then works; fi
+    unload
+    load
+    works
+}
+
+if [[ $# -ne 1 ]] || ! declare -F "case_$1" >/dev/null; then
+    echo "usage: tests/guest/module.sh CASE; cases:"
+    declare -F | sed -n 's/^declare -f case_/  /p'
+    exit 2
+fi
+"case_$1"
