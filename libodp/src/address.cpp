@@ -41,15 +41,17 @@ Address::Packed Address::pack() const noexcept
 Result<Address> Address::unpack(std::span<const std::byte> bytes)
 {
     if (bytes.size() != packed_size) {
-        return {Code::protocol, format("an address of %zu bytes, must be %zu: do both processes use "
-                                       "the same version of libodp?",
-                                       bytes.size(), packed_size)};
+        return {Code::protocol,
+                format("an address of %zu bytes, must be %zu: do both processes use "
+                       "the same version of libodp?",
+                       bytes.size(), packed_size)};
     }
     Reader in(bytes);
     const auto version = in.get<std::uint8_t>();
     if (version != address_version) {
-        return {Code::protocol, format("an address of version %u, this libodp knows version %u only",
-                                       version, address_version)};
+        return {Code::protocol,
+                format("an address of version %u, this libodp knows version %u only", version,
+                       address_version)};
     }
     const auto flags = in.get<std::uint8_t>();
     Address address;

@@ -21,8 +21,10 @@ constexpr std::size_t round_up(std::size_t value) noexcept
 
 BufferPool::BufferPool(Allocator allocator, std::uint32_t payload_room, std::uint32_t user_bytes,
                        std::uint32_t limit)
-    : allocator_(std::move(allocator)), room_(payload_room),
-      user_stride_(static_cast<std::uint32_t>(round_up(std::max(user_bytes, 1U)))), limit_(limit)
+    : allocator_(std::move(allocator)),
+      room_(payload_room),
+      user_stride_(static_cast<std::uint32_t>(round_up(std::max(user_bytes, 1U)))),
+      limit_(limit)
 {
 }
 

@@ -18,18 +18,19 @@ Result<CompletionQueues::Queue *> CompletionQueues::reserve(std::uint32_t count)
     }
     const std::uint32_t depth = std::max(count, std::min(depth_, max_depth_));
     if (depth > max_depth_) {
-        return {Code::invalid_argument,
-                format("a completion queue of %u entries is needed, the device has %u at most: make "
-                       "recv_depth or send_depth smaller",
-                       depth, max_depth_)};
+        return {
+            Code::invalid_argument,
+            format("a completion queue of %u entries is needed, the device has %u at most: make "
+                   "recv_depth or send_depth smaller",
+                   depth, max_depth_)};
     }
     auto queue = std::make_unique<Queue>();
     errno = 0;
-    queue->cq = CompletionQueue(
-        ibv_create_cq(device_, static_cast<int>(depth), nullptr, nullptr, 0));
+    queue->cq =
+        CompletionQueue(ibv_create_cq(device_, static_cast<int>(depth), nullptr, nullptr, 0));
     if (!queue->cq) {
-        return Status::from_errno(errno, format("ibv_create_cq of %u entries (the %zu. queue)", depth,
-                                                queues_.size() + 1));
+        return Status::from_errno(errno, format("ibv_create_cq of %u entries (the %zu. queue)",
+                                                depth, queues_.size() + 1));
     }
     queue->capacity = std::max(depth, static_cast<std::uint32_t>(queue->cq->cqe));
     queue->reserved = count;

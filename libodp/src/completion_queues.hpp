@@ -27,7 +27,9 @@ public:
 
     // Entries of a queue; queues are made when they are needed.
     CompletionQueues(ibv_context *device, std::uint32_t depth, std::uint32_t max_depth) noexcept
-        : device_(device), depth_(depth), max_depth_(max_depth)
+        : device_(device),
+          depth_(depth),
+          max_depth_(max_depth)
     {
     }
 

@@ -19,7 +19,9 @@ double seconds(Duration duration) noexcept
 } // namespace
 
 Connector::Connector(ConnectorHost &host, const Address &self, const ConnectorLimits &limits)
-    : host_(host), self_(self), limits_(limits)
+    : host_(host),
+      self_(self),
+      limits_(limits)
 {
 }
 
@@ -65,7 +67,7 @@ Result<Connection *> Connector::connect(const Address &peer, void *user, TimePoi
         // Both ends are this queue pair: there is nothing to exchange.
         connection.peer_nonce_ = connection.nonce_;
         connection.remote_ = connection.local_;
-        if (Status status = host_.activate(connection, connection.remote_); status.failed()) {
+        if (const Status status = host_.activate(connection, connection.remote_); status.failed()) {
             connections_.erase(peer);
             return status;
         }
@@ -215,9 +217,9 @@ void Connector::on_reject(const Handshake &message)
         ++counters_.stale;
         return;
     }
-    fail(*connection, {Code::rejected, format("peer %s refused the connection: %s",
-                                              connection->peer_.str().c_str(),
-                                              message.reason.c_str())});
+    fail(*connection,
+         {Code::rejected, format("peer %s refused the connection: %s",
+                                 connection->peer_.str().c_str(), message.reason.c_str())});
 }
 
 void Connector::tick(TimePoint now)
@@ -301,8 +303,7 @@ void Connector::arm(Connection &connection, TimePoint now)
     if (connection.state_ == State::established || connection.state_ == State::failed) {
         return;
     }
-    connection.next_ =
-        std::min(now + connection.interval_, connection.started_ + limits_.timeout);
+    connection.next_ = std::min(now + connection.interval_, connection.started_ + limits_.timeout);
     timers_.emplace(connection.next_, &connection);
 }
 

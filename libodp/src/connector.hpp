@@ -6,8 +6,8 @@
 // One message does it, HELLO: "these are my queue pair's parameters; `accepted`: I am ready to
 // receive on your connection of that number; `wants_reply`: I don't know yet whether you are ready
 // for mine". It is sent again until the peer has said `accepted`, and answered whenever it wants a
-// reply. Usually that makes three datagrams (request, reply, ready to use). When both sides start at
-// once their requests cross and each takes the other's as the reply to its own: both use the one
+// reply. Usually that makes three datagrams (request, reply, ready to use). When both sides start
+// at once their requests cross and each takes the other's as the reply to its own: both use the one
 // queue pair that each has made for the other, so there is one per pair without an election.
 //
 // A connection has a random number (nonce) on each side, a process has one (Address::session), and
@@ -35,7 +35,7 @@ namespace odp {
 
 class Connection {
 public:
-    enum class State {
+    enum class State : std::uint8_t {
         requesting,  // the peer's parameters aren't known
         accepted,    // known and in use; the peer may not be ready to receive yet
         established, // both sides are ready
@@ -107,8 +107,8 @@ public:
 
     Connector(ConnectorHost &host, const Address &self, const ConnectorLimits &limits);
 
-    // Starts connecting to `peer`, or joins the connection that there is. The pointer is valid until
-    // close(). Errors: those of prepare(); that of the connection if it has failed.
+    // Starts connecting to `peer`, or joins the connection that there is. The pointer is valid
+    // until close(). Errors: those of prepare(); that of the connection if it has failed.
     Result<Connection *> connect(const Address &peer, void *user, TimePoint now);
     [[nodiscard]] Connection *find(const Address &peer) noexcept;
     // Forgets the connection and tells a peer that is still waiting for it.
@@ -121,7 +121,8 @@ public:
     void receive(std::span<const std::byte> datagram, TimePoint now);
     // Sends again what is due and gives up what has taken too long.
     void tick(TimePoint now);
-    // Something waits for a datagram or a retransmission: tick() has to be called from time to time.
+    // Something waits for a datagram or a retransmission: tick() has to be called from time to
+    // time.
     [[nodiscard]] bool waiting() const noexcept { return !timers_.empty(); }
 
     [[nodiscard]] const Counters &counters() const noexcept { return counters_; }

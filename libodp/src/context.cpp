@@ -22,8 +22,8 @@ Result<Endpoint *> ContextImpl::endpoint(const Address &peer)
         ContextEndpoint *endpoint =
             known != by_address_.end() ? known->second : make_endpoint(peer);
         if (endpoint == nullptr) {
-            return {Code::no_resource, format("%u endpoints are open, that is the limit",
-                                              WorkId::max_index + 1)};
+            return {Code::no_resource,
+                    format("%u endpoints are open, that is the limit", WorkId::max_index + 1)};
         }
         endpoint->wanted = true;
         return endpoint;
@@ -47,10 +47,9 @@ ContextEndpoint *ContextImpl::make_endpoint(const Address &peer)
         index = free_.back();
         free_.pop_back();
     }
-    const EndpointLimits limits{options_.send_depth, fabric_.max_inline,
-                                options_.max_message != 0 ? options_.max_message
-                                                          : device_.max_message(),
-                                region_->lkey()};
+    const EndpointLimits limits{
+        options_.send_depth, fabric_.max_inline,
+        options_.max_message != 0 ? options_.max_message : device_.max_message(), region_->lkey()};
     auto endpoint = std::make_unique<ContextEndpoint>(*this, statistics_, peer, limits);
     endpoint->index = index;
     endpoint->generation = generations_[index];
@@ -301,10 +300,10 @@ void ContextImpl::serve_rc(const WorkId &id, const ibv_wc &completion)
 void ContextImpl::serve_ud(const WorkId &id, const ibv_wc &completion)
 {
     if (completion.status != IBV_WC_SUCCESS) {
-        say(LogLevel::error, format("%s: a datagram request ended with %s (status %d): no more "
-                                    "connections can be made",
-                                    device_.str().c_str(), ibv_wc_status_str(completion.status),
-                                    completion.status));
+        say(LogLevel::error,
+            format("%s: a datagram request ended with %s (status %d): no more "
+                   "connections can be made",
+                   device_.str().c_str(), ibv_wc_status_str(completion.status), completion.status));
     }
     if (id.kind == WorkId::Kind::ud_send) {
         ud_->on_sent(id.item);
@@ -404,10 +403,9 @@ Status ContextImpl::drain(std::chrono::milliseconds limit)
             return {};
         }
         if (Clock::now() >= deadline) {
-            return {Code::timed_out,
-                    format("after %lld ms %zu operations with %s aren't done",
-                           static_cast<long long>(limit.count()), waiting->outstanding(),
-                           waiting->name().c_str())};
+            return {Code::timed_out, format("after %lld ms %zu operations with %s aren't done",
+                                            static_cast<long long>(limit.count()),
+                                            waiting->outstanding(), waiting->name().c_str())};
         }
         sched_yield(); // the peer may need this CPU to answer
     }

@@ -16,7 +16,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -107,12 +106,12 @@ private:
     Device device_;
     Statistics statistics_;
     ProtectionDomain pd_;
-    std::optional<Region> region_;
-    std::optional<CompletionQueues> queues_;
+    std::unique_ptr<Region> region_;
+    std::unique_ptr<CompletionQueues> queues_;
     Fabric fabric_;
-    std::optional<BufferPool> pool_;
+    std::unique_ptr<BufferPool> pool_;
     std::unique_ptr<UdPort> ud_;
-    std::optional<Connector> connector_;
+    std::unique_ptr<Connector> connector_;
 
     std::vector<std::unique_ptr<ContextEndpoint>> endpoints_; // by index; holes are in free_
     std::vector<std::uint16_t> generations_;

@@ -22,11 +22,11 @@ Result<std::unique_ptr<Context>> Context::create(const Options &options)
         if (!device) {
             return device.status();
         }
-        if (Status status = check_options(options, *device); status.failed()) {
+        if (const Status status = check_options(options, *device); status.failed()) {
             return status;
         }
         auto context = std::make_unique<ContextImpl>(std::move(*device), options);
-        if (Status status = context->set_up(); status.failed()) {
+        if (const Status status = context->set_up(); status.failed()) {
             return status;
         }
         return std::unique_ptr<Context>(std::move(context));
@@ -36,7 +36,8 @@ Result<std::unique_ptr<Context>> Context::create(const Options &options)
 }
 
 ContextImpl::ContextImpl(Device device, const Options &options)
-    : options_(options), device_(std::move(device))
+    : options_(options),
+      device_(std::move(device))
 {
 }
 
@@ -51,16 +52,17 @@ Status ContextImpl::set_up()
     if (!region) {
         return region.status();
     }
-    region_ = std::move(*region);
-    queues_.emplace(device_.verbs(), options_.cq_depth,
-                    static_cast<std::uint32_t>(device_.attributes().orig_attr.max_cqe));
+    region_ = std::make_unique<Region>(std::move(*region));
+    queues_ = std::make_unique<CompletionQueues>(
+        device_.verbs(), options_.cq_depth,
+        static_cast<std::uint32_t>(device_.attributes().orig_attr.max_cqe));
     fabric_.options = &options_;
     fabric_.device = &device_;
     fabric_.pd = pd_.get();
-    fabric_.region = &*region_;
-    fabric_.queues = &*queues_;
+    fabric_.region = region_.get();
+    fabric_.queues = queues_.get();
     fabric_.statistics = &statistics_;
-    if (Status status = choose_gid(); status.failed()) {
+    if (const Status status = choose_gid(); status.failed()) {
         return status;
     }
     auto granted = RcWire::granted_inline(fabric_);
@@ -76,7 +78,7 @@ Status ContextImpl::set_up()
     fabric_.self.qpn = ud_->qpn();
     fabric_.self.qkey = ud_->qkey();
     fabric_.self.session = random_nonzero();
-    pool_.emplace(
+    pool_ = std::make_unique<BufferPool>(
         [this](std::size_t bytes) -> Result<BufferPool::Memory> {
             auto memory = PinnedMemory::create(pd_.get(), bytes);
             if (!memory) {
@@ -87,9 +89,10 @@ Status ContextImpl::set_up()
             return BufferPool::Memory{owner->bytes(), owner->lkey(), owner};
         },
         options_.payload_room, options_.buffer_user_bytes, options_.max_send_buffers);
-    connector_.emplace(*this, fabric_.self,
-                       ConnectorLimits{options_.connect_interval, options_.connect_interval_max,
-                                       options_.connect_timeout});
+    connector_ = std::make_unique<Connector>(*this, fabric_.self,
+                                             ConnectorLimits{options_.connect_interval,
+                                                             options_.connect_interval_max,
+                                                             options_.connect_timeout});
     say(LogLevel::debug, format("%s opened, address %s, inline %u bytes", device_.str().c_str(),
                                 fabric_.self.str().c_str(), fabric_.max_inline));
     return {};
@@ -127,8 +130,7 @@ Status ContextImpl::choose_gid()
         }
     }
     ibv_gid gid{};
-    if (best < 0 || best > 255 ||
-        ibv_query_gid(device_.verbs(), device_.port(), best, &gid) != 0) {
+    if (best < 0 || best > 255 || ibv_query_gid(device_.verbs(), device_.port(), best, &gid) != 0) {
         if (!self.grh && options_.gid_index < 0) {
             return {}; // reached by its LID
         }

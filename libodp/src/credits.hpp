@@ -23,7 +23,9 @@ public:
     Credits() = default;
     // Receives posted on each side, >= min_depth.
     Credits(std::uint32_t peer_depth, std::uint32_t own_depth) noexcept
-        : limit_(peer_depth - reserved), available_(limit_), own_limit_(own_depth - reserved)
+        : limit_(peer_depth - reserved),
+          available_(limit_),
+          own_limit_(own_depth - reserved)
     {
     }
 

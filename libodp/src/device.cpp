@@ -61,11 +61,9 @@ std::string port_why_not(const ibv_port_attr &port)
     return {};
 }
 
-} // namespace
-
-// The candidates, and the open device behind each that will do.
-static std::vector<std::pair<Candidate, double>> survey(const Options &options, DeviceList &list,
-                                                        Status &problem)
+// The candidates, each with the speed of its link.
+std::vector<std::pair<Candidate, double>> survey(const Options &options, DeviceList &list,
+                                                 Status &problem)
 {
     std::vector<std::pair<Candidate, double>> found;
     auto wanted = parse_device_name(options.device);
@@ -89,7 +87,7 @@ static std::vector<std::pair<Candidate, double>> survey(const Options &options, 
             continue;
         }
         errno = 0;
-        VerbsContext verbs(ibv_open_device(list.devices[i]));
+        const VerbsContext verbs(ibv_open_device(list.devices[i]));
         if (!verbs) {
             reject(format("it can't be opened: %s (see the permissions of /dev/infiniband/uverbs*)",
                           Status::from_errno(errno, "ibv_open_device").text()));
@@ -135,6 +133,8 @@ static std::vector<std::pair<Candidate, double>> survey(const Options &options, 
     }
     return found;
 }
+
+} // namespace
 
 std::vector<Candidate> Device::candidates(const Options &options)
 {
@@ -189,11 +189,13 @@ Result<Device> Device::open(const Options &options)
         if (!state->verbs ||
             ibv_query_device_ex(state->verbs.get(), nullptr, &state->attributes) != 0 ||
             ibv_query_port(state->verbs.get(), state->port, &state->port_attributes) != 0) {
-            return Status::from_errno(errno, candidate.name + " could be opened and then not again");
+            return Status::from_errno(errno,
+                                      candidate.name + " could be opened and then not again");
         }
         return Device(std::move(state));
     }
     std::vector<Candidate> list_of_reasons;
+    list_of_reasons.reserve(found.size());
     for (const auto &[candidate, speed] : found) {
         list_of_reasons.push_back(candidate);
     }
@@ -207,9 +209,7 @@ Result<Device> Device::open(const Options &options)
     return {Code::no_device, std::move(text)};
 }
 
-Device::Device(std::unique_ptr<State> state) noexcept : state_(std::move(state))
-{
-}
+Device::Device(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 
 Device::Device(Device &&) noexcept = default;
 Device &Device::operator=(Device &&) noexcept = default;

@@ -28,8 +28,8 @@ struct DeviceName {
 };
 Result<DeviceName> parse_device_name(std::string_view text);
 
-// Whether the mask of a sysfs local_cpus file ("ff,ffffffff") has a CPU of `mine`. A text that isn't
-// a mask counts as local: nothing is known against it.
+// Whether the mask of a sysfs local_cpus file ("ff,ffffffff") has a CPU of `mine`. A text that
+// isn't a mask counts as local: nothing is known against it.
 bool mask_intersects(std::string_view mask, const cpu_set_t &mine);
 
 // Mbit/s of data from ibv_port_attr's active_width and active_speed; 0 if unknown.

@@ -18,11 +18,16 @@ constexpr std::size_t batch_size = 16;
 const char *kind_name(OpKind kind) noexcept
 {
     switch (kind) {
-    case OpKind::send: return "send";
-    case OpKind::put: return "put";
-    case OpKind::get: return "get";
-    case OpKind::credits: return "return of credits";
-    case OpKind::probe: return "sign-of-life write";
+    case OpKind::send:
+        return "send";
+    case OpKind::put:
+        return "put";
+    case OpKind::get:
+        return "get";
+    case OpKind::credits:
+        return "return of credits";
+    case OpKind::probe:
+        return "sign-of-life write";
     }
     return "operation";
 }
@@ -31,14 +36,16 @@ const char *advice(Code code) noexcept
 {
     switch (code) {
     case Code::local_fault:
-        return "; the local memory isn't mapped or lacks the access needed: was it freed before the "
+        return "; the local memory isn't mapped or lacks the access needed: was it freed before "
+               "the "
                "operation was complete?";
     case Code::remote_fault:
         return "; the memory isn't mapped in the peer's process or lacks the access needed: was it "
                "freed before the operation was complete?";
     case Code::peer_lost:
         return "; the peer's process has ended or lost its connection: look at its output";
-    default: return "";
+    default:
+        return "";
     }
 }
 
@@ -46,7 +53,11 @@ const char *advice(Code code) noexcept
 
 EndpointCore::EndpointCore(EndpointHost &host, Statistics &statistics, const Address &peer,
                            const EndpointLimits &limits)
-    : host_(host), statistics_(statistics), peer_(peer), limits_(limits), slots_(limits.send_depth)
+    : host_(host),
+      statistics_(statistics),
+      peer_(peer),
+      limits_(limits),
+      slots_(limits.send_depth)
 {
 }
 
@@ -105,7 +116,7 @@ Status EndpointCore::do_connect()
     }
     if (state_ == State::idle) {
         state_ = State::connecting;
-        if (Status status = host_.start_connecting(*this); status.failed()) {
+        if (const Status status = host_.start_connecting(*this); status.failed()) {
             fail_later(status);
             return status;
         }
@@ -116,7 +127,7 @@ Status EndpointCore::do_connect()
 Status EndpointCore::accept(Operation &operation)
 {
     if (state_ != State::ready || failing_ || host_.in_child()) {
-        if (Status status = do_connect(); status.failed()) {
+        if (const Status status = do_connect(); status.failed()) {
             return status;
         }
     }
@@ -157,7 +168,8 @@ void EndpointCore::count(const Operation &operation) noexcept
         statistics_.get_bytes += operation.length;
         break;
     case OpKind::credits:
-    case OpKind::probe: break;
+    case OpKind::probe:
+        break;
     }
 }
 
@@ -172,7 +184,7 @@ WorkRequest EndpointCore::make_request(Operation &operation)
     WorkRequest request;
     request.kind = operation.kind;
     request.sequence = head_;
-    if (operation.kind == OpKind::send) {
+    if (operation.buffer != nullptr) {
         MessageHeader header;
         header.am_id = operation.am_id;
         header.credits = credits_.collect();
@@ -219,7 +231,7 @@ Status EndpointCore::post_one(Operation &operation)
 {
     const WorkRequest request = make_request(operation);
     ++outstanding_;
-    if (Status status = wire_->post({&request, 1}); status.failed()) {
+    if (const Status status = wire_->post({&request, 1}); status.failed()) {
         fail_later(status); // completes it, from progress()
         return Code::in_progress;
     }
@@ -257,7 +269,7 @@ void EndpointCore::drain()
         if (count == 0) {
             break;
         }
-        if (Status status = wire_->post(std::span(batch).first(count)); status.failed()) {
+        if (const Status status = wire_->post(std::span(batch).first(count)); status.failed()) {
             fail_later(status);
             break;
         }
@@ -349,21 +361,21 @@ void EndpointCore::on_received(std::uint32_t slot, std::uint32_t length)
     const auto bytes = wire_->received(slot, length);
     MessageHeader header;
     if (!MessageHeader::decode(bytes, header)) {
-        fail({Code::protocol, format("%s sent %u bytes that aren't a message", name().c_str(),
-                                     length)});
+        fail({Code::protocol,
+              format("%s sent %u bytes that aren't a message", name().c_str(), length)});
         return;
     }
     const bool control = header.kind == MessageHeader::Kind::credits;
     if (control) {
         // Before its credits are used: see credits.hpp.
-        if (Status status = wire_->repost(slot); status.failed()) {
+        if (const Status status = wire_->repost(slot); status.failed()) {
             fail(status);
             return;
         }
     }
     if (!credits_.give(header.credits)) {
-        fail({Code::protocol, format("%s returned %u credits, more than it has", name().c_str(),
-                                     header.credits)});
+        fail({Code::protocol,
+              format("%s returned %u credits, more than it has", name().c_str(), header.credits)});
         return;
     }
     if (!control) {
@@ -378,7 +390,7 @@ void EndpointCore::on_received(std::uint32_t slot, std::uint32_t length)
         if (state_ != State::ready) {
             return; // the handler closed the endpoint
         }
-        if (Status status = wire_->repost(slot); status.failed()) {
+        if (const Status status = wire_->repost(slot); status.failed()) {
             fail(status);
             return;
         }
@@ -448,7 +460,7 @@ void EndpointCore::post_control(OpKind kind, std::span<const std::byte> bytes)
     Slot &entry = slot(head_++);
     entry = {};
     entry.kind = kind;
-    if (Status status = wire_->post({&request, 1}); status.failed()) {
+    if (const Status status = wire_->post({&request, 1}); status.failed()) {
         fail_later(status);
     }
 }

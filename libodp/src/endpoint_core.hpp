@@ -98,7 +98,7 @@ public:
     [[nodiscard]] std::string name() const;
 
 private:
-    enum class State { idle, connecting, ready, failed };
+    enum class State : std::uint8_t { idle, connecting, ready, failed };
 
     struct Operation {
         OpKind kind = OpKind::send;

@@ -25,21 +25,32 @@ WireResult wire_result(const ibv_wc &completion) noexcept
 {
     Code code = Code::system;
     switch (completion.status) {
-    case IBV_WC_SUCCESS: code = Code::ok; break;
-    case IBV_WC_LOC_PROT_ERR: code = Code::local_fault; break;
+    case IBV_WC_SUCCESS:
+        code = Code::ok;
+        break;
+    case IBV_WC_LOC_PROT_ERR:
+        code = Code::local_fault;
+        break;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_OP_ERR: // how HCAs report a remote page fault that can't be resolved
         code = Code::remote_fault;
         break;
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_LOC_LEN_ERR:
-    case IBV_WC_BAD_RESP_ERR: code = Code::protocol; break;
+    case IBV_WC_BAD_RESP_ERR:
+        code = Code::protocol;
+        break;
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_REM_ABORT_ERR:
-    case IBV_WC_RESP_TIMEOUT_ERR: code = Code::peer_lost; break;
-    case IBV_WC_WR_FLUSH_ERR: code = Code::flushed; break;
-    default: break;
+    case IBV_WC_RESP_TIMEOUT_ERR:
+        code = Code::peer_lost;
+        break;
+    case IBV_WC_WR_FLUSH_ERR:
+        code = Code::flushed;
+        break;
+    default:
+        break;
     }
     return {code, ibv_wc_status_str(completion.status),
             static_cast<std::uint32_t>(completion.status), completion.vendor_err};

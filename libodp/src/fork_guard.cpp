@@ -10,8 +10,8 @@ namespace odp {
 namespace {
 
 // A page that the kernel clears in every child (MADV_WIPEONFORK, madvise(2)): unlike
-// pthread_atfork() that also covers clone(2), and leaves no handler behind if the plugin is unloaded.
-// It keeps the process number, so one that was cleared, or an old copy, is told by it.
+// pthread_atfork() that also covers clone(2), and leaves no handler behind if the plugin is
+// unloaded. It keeps the process number, so one that was cleared, or an old copy, is told by it.
 std::atomic<int> *owner_page() noexcept
 {
     static std::atomic<int> *const page = []() -> std::atomic<int> * {
@@ -46,9 +46,7 @@ int this_process() noexcept
 
 } // namespace
 
-ForkGuard::ForkGuard() noexcept : owner_(this_process())
-{
-}
+ForkGuard::ForkGuard() noexcept : owner_(this_process()) {}
 
 bool ForkGuard::in_child() const noexcept
 {

@@ -84,8 +84,8 @@ Result<Handshake> Handshake::decode(std::span<const std::byte> bytes, Refusal &r
     message.nonce = in.get<std::uint64_t>();
     auto from = Address::unpack(in.get_bytes(Address::packed_size));
     if (!in.ok() || length != bytes.size() || message.nonce == 0) {
-        return {Code::protocol, format("a handshake of %zu bytes that should have %u", bytes.size(),
-                                       length)};
+        return {Code::protocol,
+                format("a handshake of %zu bytes that should have %u", bytes.size(), length)};
     }
     if (!from) {
         return from.status();

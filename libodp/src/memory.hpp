@@ -38,7 +38,8 @@ public:
 
     PinnedMemory() noexcept = default;
     PinnedMemory(PinnedMemory &&other) noexcept
-        : bytes_(std::exchange(other.bytes_, {})), mr_(std::move(other.mr_))
+        : bytes_(std::exchange(other.bytes_, {})),
+          mr_(std::move(other.mr_))
     {
     }
     PinnedMemory &operator=(PinnedMemory &&other) noexcept

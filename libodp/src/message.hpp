@@ -40,14 +40,15 @@ struct MessageHeader {
         header.am_id = in.get<std::uint8_t>();
         header.credits = in.get<std::uint16_t>();
         header.length = in.get<std::uint32_t>();
-        header.kind = static_cast<Kind>(kind);
         if (!in.ok() || header.length != in.left()) {
             return false;
         }
-        if (header.kind == Kind::credits) {
+        if (kind == static_cast<std::uint8_t>(Kind::credits)) {
+            header.kind = Kind::credits;
             return header.length == 0 && header.am_id == 0 && header.credits != 0;
         }
-        return header.kind == Kind::active;
+        header.kind = Kind::active;
+        return kind == static_cast<std::uint8_t>(Kind::active);
     }
 };
 

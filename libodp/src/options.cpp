@@ -14,8 +14,9 @@ Status within(const char *name, std::uint64_t value, std::uint64_t low, std::uin
     if (value >= low && value <= high) {
         return {};
     }
-    return {Code::invalid_argument,
-            format("%s is %" PRIu64 ", must be from %" PRIu64 " to %" PRIu64, name, value, low, high)};
+    return {
+        Code::invalid_argument,
+        format("%s is %" PRIu64 ", must be from %" PRIu64 " to %" PRIu64, name, value, low, high)};
 }
 
 std::uint64_t ms(std::chrono::milliseconds value) noexcept
@@ -57,13 +58,13 @@ Status check_options(const Options &options, const Device &device)
         }
     }
     if (options.payload_room % 8 != 0) {
-        return {Code::invalid_argument, format("payload_room is %u, must be a multiple of 8",
-                                               options.payload_room)};
+        return {Code::invalid_argument,
+                format("payload_room is %u, must be a multiple of 8", options.payload_room)};
     }
     if (options.max_message > device.max_message()) {
-        return {Code::invalid_argument, format("max_message is %u, the limit of %s is %u",
-                                               options.max_message, device.str().c_str(),
-                                               device.max_message())};
+        return {Code::invalid_argument,
+                format("max_message is %u, the limit of %s is %u", options.max_message,
+                       device.str().c_str(), device.max_message())};
     }
     return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Little-endian fields in bytes, the same on every host. A Reader never reads beyond its bytes: what
-// is missing reads as zero and clears ok().
+// Little-endian fields in bytes, the same on every host. A Reader never reads beyond its bytes:
+// what is missing reads as zero and clears ok().
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,7 @@ class Writer {
 public:
     explicit Writer(std::span<std::byte> bytes) noexcept : bytes_(bytes) {}
 
-    template <std::unsigned_integral T>
-    void put(T value) noexcept
+    template <std::unsigned_integral T> void put(T value) noexcept
     {
         for (std::size_t i = 0; i < sizeof(T) && used_ < bytes_.size(); ++i) {
             bytes_[used_++] = static_cast<std::byte>(value >> (8U * i));
@@ -43,8 +42,7 @@ class Reader {
 public:
     explicit Reader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
 
-    template <std::unsigned_integral T>
-    T get() noexcept
+    template <std::unsigned_integral T> T get() noexcept
     {
         if (bytes_.size() < sizeof(T)) {
             bytes_ = {};

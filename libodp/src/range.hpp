@@ -10,7 +10,8 @@
 namespace odp {
 
 // [address, address + length) doesn't pass the end of the 64-bit address space.
-[[nodiscard]] constexpr bool fits_address_space(std::uint64_t address, std::uint64_t length) noexcept
+[[nodiscard]] constexpr bool fits_address_space(std::uint64_t address,
+                                                std::uint64_t length) noexcept
 {
     return length == 0 || address <= UINT64_MAX - (length - 1);
 }
@@ -20,9 +21,9 @@ namespace odp {
 [[nodiscard]] constexpr std::uint32_t piece_length(std::uint64_t length, std::uint64_t offset,
                                                    std::uint32_t limit) noexcept
 {
-    return offset >= length ? 0
-                            : static_cast<std::uint32_t>(std::min<std::uint64_t>(length - offset,
-                                                                                 limit));
+    return offset >= length
+               ? 0
+               : static_cast<std::uint32_t>(std::min<std::uint64_t>(length - offset, limit));
 }
 
 } // namespace odp

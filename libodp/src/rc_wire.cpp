@@ -20,7 +20,8 @@ constexpr std::uint32_t psn_mask = 0xffffff;
 
 std::uint8_t rd_atomic_limit(int device, std::uint8_t option) noexcept
 {
-    return static_cast<std::uint8_t>(std::clamp(device, 1, static_cast<int>(std::max<std::uint8_t>(option, 1))));
+    return static_cast<std::uint8_t>(
+        std::clamp(device, 1, static_cast<int>(std::max<std::uint8_t>(option, 1))));
 }
 
 unsigned remote_access(const Device &device) noexcept
@@ -70,7 +71,8 @@ Result<std::uint32_t> RcWire::granted_inline(const Fabric &fabric)
     const auto header = static_cast<std::uint32_t>(MessageHeader::size);
     Status last;
     // There is no capability to ask: ibv_create_qp(3) grants or refuses.
-    for (std::uint32_t wanted = fabric.options->max_inline + header; wanted >= header; wanted /= 2) {
+    for (std::uint32_t wanted = fabric.options->max_inline + header; wanted >= header;
+         wanted /= 2) {
         std::uint32_t granted = wanted;
         auto qp = make_qp(fabric, (*queue)->cq.get(), granted);
         if (qp && granted >= header) {
@@ -96,7 +98,7 @@ Result<std::unique_ptr<RcWire>> RcWire::create(const Fabric &fabric, std::uint32
     std::unique_ptr<RcWire> wire(new RcWire(fabric));
     wire->index_ = index;
     wire->generation_ = generation;
-    if (Status status = wire->set_up(); status.failed()) {
+    if (const Status status = wire->set_up(); status.failed()) {
         return status;
     }
     return wire;
@@ -139,7 +141,7 @@ Status RcWire::set_up()
         return Status::from_errno(error, fabric_.device->str() + ": RC queue pair to INIT");
     }
     for (std::uint32_t slot = 0; slot < options.recv_depth; ++slot) {
-        if (Status status = repost(slot); status.failed()) {
+        if (const Status status = repost(slot); status.failed()) {
             return status;
         }
     }
@@ -190,8 +192,7 @@ Status RcWire::connect(const Address &peer, const ConnParams &params)
     attributes.ah_attr = fabric_.path_to(peer);
     int error = ibv_modify_qp(qp_.get(), &attributes,
                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                  IBV_QP_MIN_RNR_TIMER);
+                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error != 0) {
         return Status::from_errno(error, format("%s: RC queue pair to RTR, for peer %s, its queue "
                                                 "pair 0x%x",
@@ -205,8 +206,9 @@ Status RcWire::connect(const Address &peer, const ConnParams &params)
     attributes.retry_cnt = options.retry_count;
     attributes.rnr_retry = options.rnr_retry;
     attributes.max_rd_atomic =
-        std::min(params.rd_atomic, rd_atomic_limit(fabric_.device->attributes().orig_attr.max_qp_init_rd_atom,
-                                                   options.max_rd_atomic));
+        std::min(params.rd_atomic,
+                 rd_atomic_limit(fabric_.device->attributes().orig_attr.max_qp_init_rd_atom,
+                                 options.max_rd_atomic));
     error = ibv_modify_qp(qp_.get(), &attributes,
                           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                               IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
@@ -238,10 +240,16 @@ Status RcWire::post(std::span<const WorkRequest> requests)
                         (request.inlined ? unsigned{IBV_SEND_INLINE} : 0U);
         switch (request.kind) {
         case OpKind::send:
-        case OpKind::credits: wr.opcode = IBV_WR_SEND; break;
+        case OpKind::credits:
+            wr.opcode = IBV_WR_SEND;
+            break;
         case OpKind::put:
-        case OpKind::probe: wr.opcode = IBV_WR_RDMA_WRITE; break;
-        case OpKind::get: wr.opcode = IBV_WR_RDMA_READ; break;
+        case OpKind::probe:
+            wr.opcode = IBV_WR_RDMA_WRITE;
+            break;
+        case OpKind::get:
+            wr.opcode = IBV_WR_RDMA_READ;
+            break;
         }
         if (wr.opcode != IBV_WR_SEND) {
             wr.wr.rdma.remote_addr = request.remote;

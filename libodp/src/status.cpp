@@ -14,21 +14,36 @@ namespace odp {
 const char *code_name(Code code) noexcept
 {
     switch (code) {
-    case Code::ok: return "ok";
-    case Code::in_progress: return "in progress";
-    case Code::no_resource: return "no resource for now";
-    case Code::invalid_argument: return "invalid argument";
-    case Code::unsupported: return "unsupported";
-    case Code::no_device: return "no usable device";
-    case Code::no_memory: return "out of memory";
-    case Code::timed_out: return "timed out";
-    case Code::rejected: return "rejected by the peer";
-    case Code::peer_lost: return "peer lost";
-    case Code::local_fault: return "bad local address";
-    case Code::remote_fault: return "bad remote address";
-    case Code::flushed: return "flushed";
-    case Code::protocol: return "protocol error";
-    case Code::system: return "system error";
+    case Code::ok:
+        return "ok";
+    case Code::in_progress:
+        return "in progress";
+    case Code::no_resource:
+        return "no resource for now";
+    case Code::invalid_argument:
+        return "invalid argument";
+    case Code::unsupported:
+        return "unsupported";
+    case Code::no_device:
+        return "no usable device";
+    case Code::no_memory:
+        return "out of memory";
+    case Code::timed_out:
+        return "timed out";
+    case Code::rejected:
+        return "rejected by the peer";
+    case Code::peer_lost:
+        return "peer lost";
+    case Code::local_fault:
+        return "bad local address";
+    case Code::remote_fault:
+        return "bad remote address";
+    case Code::flushed:
+        return "flushed";
+    case Code::protocol:
+        return "protocol error";
+    case Code::system:
+        return "system error";
     }
     return "unknown code";
 }

@@ -20,7 +20,7 @@ constexpr std::uint32_t qkey_mask = 0x7fffffff;
 Result<std::unique_ptr<UdPort>> UdPort::create(const Fabric &fabric)
 {
     std::unique_ptr<UdPort> port(new UdPort(fabric));
-    if (Status status = port->set_up(); status.failed()) {
+    if (const Status status = port->set_up(); status.failed()) {
         return status;
     }
     return port;
@@ -40,8 +40,8 @@ Status UdPort::set_up()
 {
     static_assert(recv_stride >= grh_size + Handshake::max_size);
     qkey_ = static_cast<std::uint32_t>(random_nonzero()) & qkey_mask;
-    auto memory = PinnedMemory::create(fabric_.pd, recv_slots * recv_stride +
-                                                       send_slots * Handshake::max_size);
+    auto memory = PinnedMemory::create(fabric_.pd,
+                                       recv_slots * recv_stride + send_slots * Handshake::max_size);
     if (!memory) {
         return memory.status();
     }
@@ -63,23 +63,23 @@ Status UdPort::set_up()
     errno = 0;
     qp_ = QueuePair(ibv_create_qp(fabric_.pd, &attributes));
     if (!qp_) {
-        return Status::from_errno(errno, format("%s: ibv_create_qp of the UD queue pair",
-                                                fabric_.device->str().c_str()));
+        return Status::from_errno(
+            errno, format("%s: ibv_create_qp of the UD queue pair", fabric_.device->str().c_str()));
     }
-    if (Status status = modify(IBV_QPS_INIT, "INIT",
-                               IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    if (const Status status =
+            modify(IBV_QPS_INIT, "INIT", IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
         status.failed()) {
         return status;
     }
     for (std::uint32_t slot = 0; slot < recv_slots; ++slot) {
-        if (Status status = repost(slot); status.failed()) {
+        if (const Status status = repost(slot); status.failed()) {
             return status;
         }
     }
-    if (Status status = modify(IBV_QPS_RTR, "RTR", 0); status.failed()) {
+    if (const Status status = modify(IBV_QPS_RTR, "RTR", 0); status.failed()) {
         return status;
     }
-    if (Status status = modify(IBV_QPS_RTS, "RTS", IBV_QP_SQ_PSN); status.failed()) {
+    if (const Status status = modify(IBV_QPS_RTS, "RTS", IBV_QP_SQ_PSN); status.failed()) {
         return status;
     }
     for (std::uint32_t slot = 0; slot < send_slots; ++slot) {
@@ -96,8 +96,8 @@ Status UdPort::modify(ibv_qp_state state, const char *name, int extra)
     attributes.qkey = qkey_;
     const int error = ibv_modify_qp(qp_.get(), &attributes, IBV_QP_STATE | extra);
     if (error != 0) {
-        return Status::from_errno(error, format("%s: UD queue pair to %s",
-                                                fabric_.device->str().c_str(), name));
+        return Status::from_errno(
+            error, format("%s: UD queue pair to %s", fabric_.device->str().c_str(), name));
     }
     return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Owners of verbs objects. Each destroys its object, except in a forked child, to which none of them
-// belongs.
+// Owners of verbs objects. Each destroys its object, except in a forked child, to which none of
+// them belongs.
 #pragma once
 
 #include "fork_guard.hpp"
@@ -11,13 +11,13 @@
 
 namespace odp {
 
-template <typename T, int (*destroy)(T *)>
-class Owned {
+template <typename T, int (*destroy)(T *)> class Owned {
 public:
     Owned() noexcept = default;
     explicit Owned(T *object) noexcept : object_(object) {}
     Owned(Owned &&other) noexcept
-        : object_(std::exchange(other.object_, nullptr)), guard_(other.guard_)
+        : object_(std::exchange(other.object_, nullptr)),
+          guard_(other.guard_)
     {
     }
     Owned &operator=(Owned &&other) noexcept

@@ -44,9 +44,9 @@ protected:
 // How a request ended, in terms of the library. `detail` is for people.
 struct WireResult {
     Code code = Code::ok;
-    const char *detail = "";    // "remote access error"
-    std::uint32_t status = 0;   // enum ibv_wc_status
-    std::uint32_t vendor = 0;   // vendor_err
+    const char *detail = "";  // "remote access error"
+    std::uint32_t status = 0; // enum ibv_wc_status
+    std::uint32_t vendor = 0; // vendor_err
 };
 
 } // namespace odp

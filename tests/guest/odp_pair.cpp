@@ -44,7 +44,8 @@ const Register ping_pong{
         run(2, basic(), [](Process &me) {
             Inbox inbox(me.context());
             odp::Endpoint &peer = me.endpoint(1 - me.rank());
-            const std::size_t sizes[] = {0, 1, 7, 8, 64, 240, 248, 249, 256, 257, 1000, 4096, 8184, 8192};
+            const std::size_t sizes[] = {0,   1,   7,   8,    64,   240,  248,
+                                         249, 256, 257, 1000, 4096, 8184, 8192};
             std::uint64_t seed = 0;
             for (int round = 0; round < 200; ++round) {
                 for (const std::size_t size : sizes) {
@@ -133,7 +134,8 @@ const Register flood_one_way{
     }};
 
 const Register receiver_away{
-    "am.receiver_computes", "a receiver that doesn't call progress: the sender's messages wait", [] {
+    "am.receiver_computes", "a receiver that doesn't call progress: the sender's messages wait",
+    [] {
         run(2, basic(), [](Process &me) {
             Inbox inbox(me.context());
             odp::Endpoint &peer = me.endpoint(1 - me.rank());
@@ -187,10 +189,9 @@ void rdma_sizes(Process &me, std::size_t largest)
     }
 }
 
-const Register rdma{"rdma.sizes", "put and get of 1 B to 16 MiB on fresh memory, contents checked",
-                    [] {
-                        run(2, basic(), [](Process &me) { rdma_sizes(me, std::size_t{16} << 20U); });
-                    }};
+const Register rdma{
+    "rdma.sizes", "put and get of 1 B to 16 MiB on fresh memory, contents checked",
+    [] { run(2, basic(), [](Process &me) { rdma_sizes(me, std::size_t{16} << 20U); }); }};
 
 const Register split{"rdma.split", "put and get in pieces of 4096 B with a short send queue", [] {
                          odp::Options options = basic();

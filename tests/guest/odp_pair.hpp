@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Processes that talk to each other through libodp, for odp_pair's cases. They are forked before any
-// of them opens the device, and exchange addresses over socket pairs.
+// Processes that talk to each other through libodp, for odp_pair's cases. They are forked before
+// any of them opens the device, and exchange addresses over socket pairs.
 #pragma once
 
 #include "odp/context.hpp"

@@ -146,20 +146,20 @@ const Register read_only{
         });
     }};
 
-const Register wraps{
-    "error.wraps", "ranges that pass the end of the address space are refused", [] {
-        run(2, basic(), [](Process &me) {
-            odp::Endpoint &peer = me.endpoint(1 - me.rank());
-            char byte = 0;
-            Count count;
-            expect(peer.put(&byte, UINT64_MAX - 10, 100, &count).code() ==
-                       odp::Code::invalid_argument,
-                   "refused");
-            expect(count.calls == 0, "no completion");
-            expect(peer.error().ok(), "the endpoint goes on");
-            me.barrier();
-        });
-    }};
+const Register wraps{"error.wraps", "ranges that pass the end of the address space are refused",
+                     [] {
+                         run(2, basic(), [](Process &me) {
+                             odp::Endpoint &peer = me.endpoint(1 - me.rank());
+                             char byte = 0;
+                             Count count;
+                             expect(peer.put(&byte, UINT64_MAX - 10, 100, &count).code() ==
+                                        odp::Code::invalid_argument,
+                                    "refused");
+                             expect(count.calls == 0, "no completion");
+                             expect(peer.error().ok(), "the endpoint goes on");
+                             me.barrier();
+                         });
+                     }};
 
 // The peer dies with operations of every kind outstanding and queued.
 void peer_dies(Process &me, bool starving)
@@ -240,17 +240,16 @@ void peer_dies(Process &me, bool starving)
     expect(refused.code() == odp::Code::peer_lost, "operations are refused from now on");
 }
 
-const Register killed{"error.peer_killed", "SIGKILL of the peer in mid-transfer", [] {
-                          run(2, basic(), [](Process &me) { peer_dies(me, false); }, 1);
-                      }};
+const Register killed{"error.peer_killed", "SIGKILL of the peer in mid-transfer",
+                      [] { run(2, basic(), [](Process &me) { peer_dies(me, false); }, 1); }};
 
 const Register killed_starving{
-    "error.peer_killed_idle", "SIGKILL of a peer that owes credits: what waits for them ends", [] {
-        run(2, basic(), [](Process &me) { peer_dies(me, true); }, 1);
-    }};
+    "error.peer_killed_idle", "SIGKILL of a peer that owes credits: what waits for them ends",
+    [] { run(2, basic(), [](Process &me) { peer_dies(me, true); }, 1); }};
 
 const Register killed_idle{
-    "error.peer_killed_probe", "with idle_probe the death of a peer is noticed without traffic", [] {
+    "error.peer_killed_probe", "with idle_probe the death of a peer is noticed without traffic",
+    [] {
         odp::Options options = basic();
         options.idle_probe = std::chrono::milliseconds(100);
         run(

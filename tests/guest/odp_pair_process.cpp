@@ -68,7 +68,10 @@ Mapping::~Mapping()
 }
 
 Process::Process(int rank, int size, std::vector<int> sockets, const odp::Options &options)
-    : rank_(rank), size_(size), sockets_(std::move(sockets)), options_(options)
+    : rank_(rank),
+      size_(size),
+      sockets_(std::move(sockets)),
+      options_(options)
 {
 }
 

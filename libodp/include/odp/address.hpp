@@ -42,8 +42,7 @@ public:
 
 } // namespace odp
 
-template <>
-struct std::hash<odp::Address> {
+template <> struct std::hash<odp::Address> {
     std::size_t operator()(const odp::Address &address) const noexcept
     {
         return static_cast<std::size_t>(address.session ^ (std::uint64_t{address.qpn} << 32U));

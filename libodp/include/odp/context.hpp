@@ -7,8 +7,8 @@
 // otherwise; handlers and completions run inside progress() and may call back into the library,
 // progress() included.
 //
-// fork(): the child has no connection. In it every call fails or does nothing, and destructors leave
-// the parent's objects alone.
+// fork(): the child has no connection. In it every call fails or does nothing, and destructors
+// leave the parent's objects alone.
 #pragma once
 
 #include "odp/address.hpp"
@@ -79,7 +79,8 @@ public:
     virtual SendBuffer *alloc() = 0;
     virtual void release(SendBuffer &buffer) noexcept = 0;
 
-    // The handler for one message id, or for all 256. A message without a handler fails its endpoint.
+    // The handler for one message id, or for all 256. A message without a handler fails its
+    // endpoint.
     virtual void set_am_handler(std::uint8_t am_id, AmHandler handler, void *arg) = 0;
     virtual void set_am_handler(AmHandler handler, void *arg) = 0;
     virtual void set_error_handler(ErrorHandler handler, void *arg) = 0;

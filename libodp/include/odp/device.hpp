@@ -43,11 +43,11 @@ public:
 
     [[nodiscard]] const std::string &name() const noexcept;
     [[nodiscard]] std::uint8_t port() const noexcept;
-    [[nodiscard]] bool ethernet() const noexcept;         // RoCE: always GRH, no LID
-    [[nodiscard]] bool atomics() const noexcept;          // RC 64-bit atomics on ODP memory
+    [[nodiscard]] bool ethernet() const noexcept;             // RoCE: always GRH, no LID
+    [[nodiscard]] bool atomics() const noexcept;              // RC 64-bit atomics on ODP memory
     [[nodiscard]] std::uint32_t max_message() const noexcept; // bytes, the port's max_msg_sz
-    [[nodiscard]] double bandwidth_mbps() const noexcept; // of the link, Mbit/s; 0 if not known
-    [[nodiscard]] std::string str() const;                // "odp0:1"
+    [[nodiscard]] double bandwidth_mbps() const noexcept;     // of the link, Mbit/s; 0 if not known
+    [[nodiscard]] std::string str() const;                    // "odp0:1"
 
     // For the other parts of libodp. Owned by the Device.
     [[nodiscard]] ibv_context *verbs() const noexcept;

@@ -19,9 +19,10 @@ struct Completion {
     void (*done)(Completion *self, const Status &status) = nullptr;
 };
 
-// Order: operations on one endpoint take effect in the order of the calls, whatever their kind; they
-// are queued inside while the connection, credits or send queue slots lack. After the first error an
-// endpoint has failed for good: everything queued or outstanding ends with that error or `flushed`.
+// Order: operations on one endpoint take effect in the order of the calls, whatever their kind;
+// they are queued inside while the connection, credits or send queue slots lack. After the first
+// error an endpoint has failed for good: everything queued or outstanding ends with that error or
+// `flushed`.
 //
 // Return value of send, put and get: `ok` = done, the Completion is not called; `in_progress` = it
 // will be called once, never from inside the call; anything else = refused, it isn't called.
@@ -33,9 +34,9 @@ public:
     Endpoint &operator=(const Endpoint &) = delete;
 
     // Sends the first `length` bytes of the buffer's payload to the peer's handler of `am_id`.
-    // `ok`: the buffer is the caller's again. With a Completion the caller keeps the buffer, doesn't
-    // touch it until the call and releases it; without (nullptr) the library releases it, also when
-    // the answer is `ok`. If the call is refused, the buffer stays the caller's.
+    // `ok`: the buffer is the caller's again. With a Completion the caller keeps the buffer,
+    // doesn't touch it until the call and releases it; without (nullptr) the library releases it,
+    // also when the answer is `ok`. If the call is refused, the buffer stays the caller's.
     Status send(SendBuffer &buffer, std::uint8_t am_id, std::size_t length, Completion *completion);
 
     // Writes `length` bytes from `local` to `remote` in the peer's address space. Both are plain

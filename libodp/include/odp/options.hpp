@@ -10,7 +10,7 @@
 
 namespace odp {
 
-enum class LogLevel { error, warning, info, debug };
+enum class LogLevel : std::uint8_t { error, warning, info, debug };
 
 struct Options {
     // Device: "" chooses the nearest one that will do; "NAME" or "NAME:PORT" asks for that one.
@@ -34,8 +34,8 @@ struct Options {
     std::chrono::milliseconds connect_timeout{600000};
 
     // RC attributes of ibv_modify_qp(3). A dead peer is noticed after about
-    // 4.096 us * 2^timeout * (retry_count + 1). rnr_retry 7 means without end: HCAs answer RNR while
-    // the responder serves a page fault.
+    // 4.096 us * 2^timeout * (retry_count + 1). rnr_retry 7 means without end: HCAs answer RNR
+    // while the responder serves a page fault.
     std::uint8_t timeout = 18;
     std::uint8_t retry_count = 7;
     std::uint8_t rnr_retry = 7;

@@ -5,6 +5,7 @@
 // values, and what can be done.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace odp {
 
-enum class Code {
+enum class Code : std::uint8_t {
     ok,               // done
     in_progress,      // accepted: the operation's Completion will be called exactly once
     no_resource,      // a limit is reached for now: try again after Context::progress()
@@ -58,20 +59,21 @@ private:
 };
 
 // A T, or the Status that says why not.
-template <typename T>
-class [[nodiscard]] Result {
+template <typename T> class [[nodiscard]] Result {
 public:
-    Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-    Result(Status status) : status_(std::move(status)) {}    // NOLINT(google-explicit-constructor)
+    Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+    Result(Status status) : status_(std::move(status)) {} // NOLINT(google-explicit-constructor)
     Result(Code code, std::string text) : status_(code, std::move(text)) {}
 
     [[nodiscard]] bool ok() const noexcept { return value_.has_value(); }
     explicit operator bool() const noexcept { return ok(); }
     [[nodiscard]] const Status &status() const noexcept { return status_; }
+    // Only if ok(). NOLINTBEGIN(bugprone-unchecked-optional-access)
     T &operator*() noexcept { return *value_; }
     T *operator->() noexcept { return &*value_; }
     const T &operator*() const noexcept { return *value_; }
     const T *operator->() const noexcept { return &*value_; }
+    // NOLINTEND(bugprone-unchecked-optional-access)
 
 private:
     std::optional<T> value_;
