@@ -3,7 +3,7 @@
 
 #include "wqe.h"
 
-/* IB_SEND_INLINE, IB_UVERBS_SEND_INLINE: the same bit in both worlds */
+/* IB_SEND_INLINE, IBV_SEND_INLINE: not in the uAPI headers, yet the same bit */
 #define ODP_SEND_INLINE		(1U << 3)
 
 #define SEND_HDR		sizeof(struct rxe_send_wqe)

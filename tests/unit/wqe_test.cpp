@@ -15,7 +15,7 @@ namespace {
 
 constexpr odp_wqe_limits rc_limits{.max_sge = 4, .max_inline = 128, .ud = false};
 constexpr odp_wqe_limits ud_limits{.max_sge = 4, .max_inline = 128, .ud = true};
-constexpr std::uint32_t inline_flag = IB_UVERBS_SEND_INLINE;
+constexpr std::uint32_t inline_flag = 1U << 3; // IBV_SEND_INLINE
 
 // A slot exactly as large as the ring's, so that a read beyond it is seen by the sanitizer.
 class Slot {
