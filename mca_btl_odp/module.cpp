@@ -295,15 +295,16 @@ int btl_odp_add_procs(mca_btl_base_module_t *btl, std::size_t count, opal_proc_t
     return OPAL_SUCCESS;
 }
 
-int btl_odp_del_procs(mca_btl_base_module_t *btl, std::size_t count, opal_proc_t **,
+int btl_odp_del_procs(mca_btl_base_module_t *btl, std::size_t count, opal_proc_t **procs,
                       mca_btl_base_endpoint_t **endpoints)
 {
     Module &module = module_of(btl);
     const Guard guard(module);
     for (std::size_t i = 0; i < count; ++i) {
-        if (endpoints[i] != nullptr) {
+        // The upper layer keeps the pointer in several lists, and may delete it twice.
+        const auto known = module.endpoints.find(key_of(procs[i]->proc_name));
+        if (known != module.endpoints.end() && known->second.get() == endpoints[i]) {
             module.forget(endpoints[i]);
-            endpoints[i] = nullptr;
         }
     }
     return OPAL_SUCCESS;
