@@ -3,6 +3,7 @@
 
 #include "message.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -120,7 +121,7 @@ bool FakeWire::execute()
         }
         const std::uint32_t slot = peer->receives_.front();
         peer->receives_.pop_front();
-        std::memcpy(peer->ring_.data() + slot * peer->stride_, local, request.length);
+        std::copy_n(local, request.length, peer->ring_.data() + slot * peer->stride_);
         peer->events.push_back({true, slot, request.length, {}});
         break;
     }
