@@ -206,10 +206,17 @@ void Module::lost(mca_btl_base_endpoint_t &endpoint, const odp::Status &status)
         return;
     }
     endpoint.failed = true;
+    // What ended first may have been flushed by the error of another operation.
+    const odp::Status &error =
+        endpoint.connection != nullptr ? endpoint.connection->error() : status;
+    const odp::Status &cause = error.failed() ? error : status;
     char text[1024];
     std::snprintf(text, sizeof(text), "btl odp, process %s: %s",
-                  OPAL_NAME_PRINT(endpoint.proc->proc_name), status.text());
-    opal_output_verbose(1, opal_btl_base_framework.framework_output, "%s", text);
+                  OPAL_NAME_PRINT(endpoint.proc->proc_name), cause.text());
+    // A peer may leave while this process is in MPI_Finalize too, which the upper layer knows to
+    // ignore. All else is printed here as well: mpirun may show the message of only one process.
+    const bool left = cause.code() == odp::Code::peer_lost || cause.code() == odp::Code::flushed;
+    opal_output_verbose(left ? 1 : 0, opal_btl_base_framework.framework_output, "%s", text);
     if (error_callback != nullptr) {
         error_callback(this, MCA_BTL_ERROR_FLAGS_FATAL, endpoint.proc, text);
     }

@@ -63,6 +63,7 @@ mca_btl_base_module_t settings = [] {
 
 void register_parameters()
 {
+    parameters.device = nullptr;
     parameters.recv_depth = defaults.recv_depth;
     parameters.send_depth = defaults.send_depth;
     parameters.max_send_buffers = defaults.max_send_buffers;
@@ -147,8 +148,6 @@ void register_parameters()
         "several networks and peers can't be reached.",
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &parameters.gid_index);
     (void)mca_btl_base_param_register(&mca_btl_odp_component.btl_version, &settings);
-    // Without requests of its own the upper layer relies on btl_put and btl_get being there.
-    (void)mca_btl_base_param_verify(&settings);
 }
 
 } // namespace btl_odp
