@@ -20,7 +20,9 @@ sync_sources() {
     local src=$BUILD_DIR/src changed path
     mkdir -p "$src"
     list_sources >"$WORK/manifest.new"
-    changed=$(rsync -a --no-owner --no-group --itemize-changes --from0 \
+    # A copy gets the time of copying: a file edited while a build runs has an older time than the
+    # object that was made of its predecessor, and make would take that for up to date.
+    changed=$(rsync -a --no-times --checksum --no-owner --no-group --itemize-changes --from0 \
         --files-from="$WORK/manifest.new" "$CHECKOUT/" "$src/" | grep -v '^\.' || true)
     if [[ -f $WORK/manifest ]]; then
         while IFS= read -rd '' path; do
@@ -32,9 +34,10 @@ sync_sources() {
     [[ -n $changed ]]
 }
 
-# in_chroot COMMAND... : prefix for step; needs IMAGE, BUILD_DIR. DEST is /dest in there if set.
+# in_chroot LABEL LOG COMMAND... : a step in the root file system; /dest in there is DEST, if set, and
+# /build is BUILD_DIR, if set.
 in_chroot() {
-    step "$1" "$2" "${ISOLATE[@]}" "$RIG/chroot/enter" "$IMAGE/root" "$CHECKOUT" "$BUILD_DIR" \
+    step "$1" "$2" "${ISOLATE[@]}" "$RIG/chroot/enter" "$IMAGE/root" "$CHECKOUT" "${BUILD_DIR-}" \
         "${DEST-}" "${@:3}"
 }
 
