@@ -89,7 +89,7 @@ build_if_changed() {
         failed "the build" "$log"
     fi
     stamp=$(date +%s%N)
-    mv "$DEST" "$WORK/install/$stamp"
+    keep "$DEST" "$WORK/install/$stamp"
     printf '%s' "$stamp" >"$WORK/stamp.new"
     mv "$WORK/stamp.new" "$WORK/stamp"
     printf '%s\n' "$recipe $*" >"$WORK/built"

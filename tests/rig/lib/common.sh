@@ -43,6 +43,17 @@ cleanup() {
     SCRATCH=()
 }
 
+# keep SCRATCH_DIR NAME : what was being made is complete. From here on its old name may be that of
+# another ./vm's work.
+keep() {
+    local dir rest=()
+    mv -T "$1" "$2" || die "cannot rename $1 to $2"
+    for dir in "${SCRATCH[@]}"; do
+        if [[ $dir != "$1" ]]; then rest+=("$dir"); fi
+    done
+    SCRATCH=("${rest[@]}")
+}
+
 # What a ./vm that was killed with -9 could not delete itself; a live one holds a lock on its own.
 drop_stale_jobs() {
     local dir fd

@@ -4,7 +4,7 @@
 
 # Everything the image is made of; the mirror only says where the same packages come from.
 image_key() {
-    cat "$RIG"/image/{packages,build,kernels} "$RIG/chroot/initramfs" "$RIG/guest/initramfs-init" | sha256sum | cut -c1-12
+    cat "$RIG"/image/{packages,build,kernels} | sha256sum | cut -c1-12
 }
 
 # Sets IMAGE. Others that use the same image wait for the one that makes it.
@@ -24,17 +24,43 @@ need_image() {
             step "downloading and unpacking Debian" "$log" \
                 "${ISOLATE[@]}" "$RIG/image/build" "$scratch" "$MIRROR" ||
                 failed "making the root file system from $MIRROR" "$log"
-            mv "$scratch" "$IMAGE"
+            keep "$scratch" "$IMAGE"
         fi
+        drop_old_images
         unlock
     fi
+    touch "$IMAGE"
 }
 
-# need_kernel SERIES : sets BOOT and RELEASE
+# Images of other recipes that nobody used for a week
+drop_old_images() {
+    local old
+    find "$CACHE/image" -mindepth 1 -maxdepth 1 -type d -mtime +7 -print0 |
+        while IFS= read -rd '' old; do
+            if flock -n "$old.lock" true; then rm -rf --one-file-system "$old"; fi
+        done
+}
+
+# need_kernel SERIES : sets RELEASE and BOOT, the directory of vmlinuz and initrd
 need_kernel() {
-    BOOT=$IMAGE/boot/$1
-    if [[ ! -f $BOOT/vmlinuz ]]; then
+    local key log
+    if [[ ! -f $IMAGE/kernel/$1 ]]; then
         die "the mirror had no kernel $1 when the image was made; use another one of: $KERNELS (--kernel)"
     fi
-    RELEASE=$(<"$BOOT/release")
+    RELEASE=$(<"$IMAGE/kernel/$1")
+    key=$(cat "$RIG/chroot/initramfs" "$RIG/guest/initramfs-init" | sha256sum | cut -c1-12)
+    BOOT=$IMAGE/boot/$1-$key
+    if [[ -d $BOOT ]]; then return; fi
+    lock "$IMAGE.lock"
+    if [[ ! -d $BOOT ]]; then
+        log=$CACHE/log/initramfs-$1.log
+        DEST=$BOOT.making
+        rm -rf --one-file-system "$DEST"
+        mkdir -p "$DEST"
+        SCRATCH+=("$DEST")
+        in_chroot "making the initramfs of $RELEASE" "$log" "$RIG/chroot/initramfs" "$RELEASE" ||
+            failed "making the initramfs of $RELEASE" "$log"
+        keep "$DEST" "$BOOT"
+    fi
+    unlock
 }

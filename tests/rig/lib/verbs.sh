@@ -30,7 +30,7 @@ verb_setup() {
     local series
     read -ra series <<<"${KERNEL:-$KERNELS}"
     ready "${series[@]}"
-    say "ready: kernels $(cat "$IMAGE"/boot/*/release | xargs), build in $BUILD_DIR"
+    say "ready: kernels $(cat "$IMAGE"/kernel/* | xargs), build in $BUILD_DIR"
 }
 
 verb_run() { in_guest 1800 "${COMMAND[*]}"; }
