@@ -213,10 +213,15 @@ void Module::lost(mca_btl_base_endpoint_t &endpoint, const odp::Status &status)
     char text[1024];
     std::snprintf(text, sizeof(text), "btl odp, process %s: %s",
                   OPAL_NAME_PRINT(endpoint.proc->proc_name), cause.text());
-    // A peer may leave while this process is in MPI_Finalize too, which the upper layer knows to
-    // ignore. All else is printed here as well: mpirun may show the message of only one process.
+    // All that an orderly end of a peer can't cause is printed here, since mpirun may show the
+    // message of only one process. A peer that leaves may do so in MPI_Finalize, which the upper
+    // layer recognizes.
     const bool left = cause.code() == odp::Code::peer_lost || cause.code() == odp::Code::flushed;
-    opal_output_verbose(left ? 1 : 0, opal_btl_base_framework.framework_output, "%s", text);
+    if (left) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output, "%s", text);
+    } else {
+        opal_output(0, "%s", text);
+    }
     if (error_callback != nullptr) {
         error_callback(this, MCA_BTL_ERROR_FLAGS_FATAL, endpoint.proc, text);
     }
