@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <new>
 #include <sched.h>
+#include <utility>
 
 namespace odp {
 
@@ -299,7 +300,7 @@ void ContextImpl::serve_rc(const WorkId &id, const ibv_wc &completion)
 
 void ContextImpl::serve_ud(const WorkId &id, const ibv_wc &completion)
 {
-    if (completion.status != IBV_WC_SUCCESS) {
+    if (completion.status != IBV_WC_SUCCESS && !std::exchange(datagrams_failed_, true)) {
         say(LogLevel::error,
             format("%s: a datagram request ended with %s (status %d): no more "
                    "connections can be made",

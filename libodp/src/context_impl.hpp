@@ -134,6 +134,7 @@ private:
     std::uint32_t calls_ = 0;
     TimePoint alive_checked_{};
     bool poll_failed_ = false;
+    bool datagrams_failed_ = false;
 };
 
 // In order: an option that is out of its limits, and the limits.

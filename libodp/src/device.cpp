@@ -206,7 +206,7 @@ Result<Device> Device::open(const Options &options)
         })) {
         text = "there is no device \"" + options.device + "\"; " + text;
     }
-    return {Code::no_device, std::move(text)};
+    return {Code::no_device, "no device will do: " + text};
 }
 
 Device::Device(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}

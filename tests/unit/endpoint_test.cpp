@@ -72,6 +72,21 @@ TEST(Endpoint, LargerMessageCompletesLater)
     EXPECT_EQ(pair.a.endpoint.outstanding(), 0U);
 }
 
+// Nothing but inlined messages goes out, and the peer takes many more than there are slots.
+TEST(Endpoint, SilentMessagesGiveTheirSlotsBack)
+{
+    Pair pair(usual, 128);
+    join(pair.a, pair.b);
+    for (int i = 0; i < 1000; ++i) {
+        EXPECT_FALSE(send(pair.a, 8, nullptr).failed());
+        if (i % 100 == 99) {
+            pair.settle();
+        }
+    }
+    EXPECT_EQ(pair.b.statistics.messages_received, 1000U);
+    EXPECT_EQ(pair.a.wire.violation, "");
+}
+
 TEST(Endpoint, LibraryReleasesBuffersWithoutCompletion)
 {
     Pair pair;
