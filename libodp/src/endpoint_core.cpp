@@ -41,7 +41,7 @@ const char *advice(Code code) noexcept
                "operation was complete?";
     case Code::remote_fault:
         return "; the memory isn't mapped in the peer's process or lacks the access needed: was it "
-               "freed before the operation was complete?";
+               "freed before the operation was complete, or is the process ending?";
     case Code::peer_lost:
         return "; the peer's process has ended or lost its connection: look at its output";
     default:
@@ -471,7 +471,8 @@ void EndpointCore::check_alive(TimePoint now, Duration stall, Duration idle)
         return;
     }
     const Duration patience = starving_ ? stall : idle;
-    const bool may_be_quiet = posted() == 0 || starving_;
+    // Of unsignaled requests nothing will be heard, so they don't mean that something is awaited.
+    const bool may_be_quiet = posted() == unsignaled_ || starving_;
     if (patience == Duration::zero() || !may_be_quiet || heard_ != heard_last_ || !quiet_) {
         heard_last_ = heard_;
         quiet_ = true;
