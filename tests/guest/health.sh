@@ -2,69 +2,58 @@
 # What a test may not leave behind. Sourced by run, which sets ODP_TEST_RUN and ODP_TEST_DEVICE.
 # shellcheck shell=bash
 
-# poll TENTHS COMMAND...: until the command succeeds, at most that many tenths of a second. What is
-# freed after an RCU grace period or reaped by init has no event that a shell could wait for.
+# poll SECONDS COMMAND...: until the command succeeds, at most that long. What is freed after an
+# RCU grace period or reaped by init has no event that a shell could wait for.
 poll() {
-    local left=$1
+    local end=$((SECONDS + $1))
     shift
     until "$@"; do
-        if ((left-- == 0)); then return 1; fi
+        if ((SECONDS > end)); then return 1; fi
         sleep 0.1
     done
 }
 
 # --- processes -----------------------------------------------------------------------------------
 
-# gone PID: it has ended (a zombie has).
-gone() {
-    local line
-    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0
-    [[ ${line##*) } == Z* ]]
-}
-
-# The living processes of the current test. Kernel threads and zombies have no environment.
-marked_pids() {
-    local dir pid found=()
-    for dir in /proc/[0-9]*; do
-        pid=${dir#/proc/}
-        if ((pid == $$ || pid == BASHPID || PPID == pid)); then continue; fi
-        if ! gone "$pid" && grep -qzsF "ODP_TEST_RUN=$ODP_TEST_RUN" "$dir/environ"; then
-            # not the subshells and tools of the runner itself
-            if ! own_helper "$pid"; then found+=("$pid"); fi
-        fi
-    done
-    echo "${found[*]}"
-}
-
-# Children of the runner in its own session: command substitutions, this grep. Tests have a
-# session each.
-own_helper() {
-    local line
-    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0
-    read -r _ _ _ session _ <<<"${line##*) }"
-    [[ $session == "$OWN_SESSION" ]]
-}
 read -r OWN_SESSION < <(ps -o sess= -p $$)
 
-none_marked() { [[ -z $(marked_pids) ]]; }
+# Sets MARKED to the living processes of the current test. Kernel threads and zombies have no
+# environment. Tests have a session of their own, the runner's subshells have its.
+find_marked() {
+    local paths path line session
+    MARKED=()
+    mapfile -t paths < <(grep -lzsF "ODP_TEST_RUN=$ODP_TEST_RUN" /proc/[0-9]*/environ)
+    for path in "${paths[@]}"; do
+        path=${path%/environ}
+        { read -r line <"$path/stat"; } 2>/dev/null || continue
+        read -r _ _ _ session _ <<<"${line##*) }"
+        if [[ $session != "$OWN_SESSION" ]]; then MARKED+=("${path#/proc/}"); fi
+    done
+}
+
+none_marked() {
+    find_marked
+    ((${#MARKED[@]} == 0))
+}
 
 # Kills what is left of a test and tells it: "name(pid) ...". A process that ends by itself within
-# two seconds is not left over: mpirun's daemons take their time.
-kill_marked() {
+# GRACE seconds is not left over: mpirun's daemons take their time.
+kill_marked() { # GRACE
     local pid name text=
-    if poll 20 none_marked; then return; fi
-    for pid in $(marked_pids); do
-        name=$(cat "/proc/$pid/comm" 2>/dev/null)
-        text+="${text:+ }${name:-?}($pid)"
+    if poll "$1" none_marked; then return; fi
+    for pid in "${MARKED[@]}"; do
+        { read -r name <"/proc/$pid/comm"; } 2>/dev/null || name='?'
+        text+="${text:+ }$name($pid)"
         kill -KILL "$pid" 2>/dev/null
     done
-    poll 50 none_marked || text+=" (some can't be killed)"
+    poll 10 none_marked || text+=" (some can't be killed)"
     echo "$text"
 }
 
 describe_marked() {
-    local pid
-    for pid in $(marked_pids); do
+    local pid stack
+    find_marked
+    for pid in "${MARKED[@]}"; do
         echo "$(cat "/proc/$pid/comm" 2>/dev/null) ($pid), state" \
             "$(sed -n 's/^State:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null)"
         for stack in /proc/"$pid"/task/*/stack; do
@@ -88,16 +77,17 @@ mark_kernel_log() { # NAME
 # What in the log since the mark speaks of a fault of the kernel. When the mark has been
 # overwritten in the ring: in all of it.
 kernel_log_problems() {
-    local bad='WARNING:|BUG:|\bOops\b|general protection|kernel panic|INFO: task|INFO: rcu'
+    local bad='WARNING:|BUG:|Oops[: ]|general protection|kernel panic|INFO: task|INFO: rcu'
     bad+='|rcu:.*(stall|starved)|blocked for more than|soft lockup|hard LOCKUP'
     bad+='|possible (circular|recursive) lock|inconsistent lock state|suspicious RCU|lock held when'
     bad+='|KFENCE|KASAN|KCSAN|UBSAN|kmemleak:.*new suspected|refcount_t:|list_(add|del) corruption'
     bad+='|sleeping function called|scheduling while atomic|Bad page|Bad rss|Objects remaining'
     bad+='|Call Trace:|rdma_odp:.*(leak|still)|unregister_netdevice: waiting'
-    dmesg | awk -v mark="$LOG_MARK" '
-        { lines[NR] = $0; if (mark != "" && index($0, mark)) start = NR }
-        END { for (i = start + 1; i <= NR; i++) print lines[i] }' | grep -E -A 30 -- "$bad" |
-        head -n 200
+    dmesg | awk -v mark="$LOG_MARK" -v bad="$bad" '
+        mark != "" && index($0, mark) { lines = 0; delete text; next }
+        lines > 0 && lines < 200 { text[++lines] = $0; next }
+        $0 ~ bad { text[++lines] = $0 }
+        END { for (i = 1; i <= lines; i++) print text[i] }'
 }
 
 # --- driver and memory ---------------------------------------------------------------------------
@@ -112,66 +102,77 @@ kick_cpus() {
     done
 }
 
-# Lines "WHAT COUNT". Shrinking a cache first makes its count exact, else objects that the CPUs'
-# own lists hold count as used.
-state() {
-    local cache path
-    for path in /sys/kernel/slab/{odp_,rdma_odp}*/shrink /sys/kernel/slab/mm_struct/shrink; do
-        if [[ -e $path ]]; then echo 1 >"$path"; fi
-    done 2>/dev/null
-    while read -r cache count _; do
-        case $cache in
-        odp_* | rdma_odp*) echo "slab:$cache $count" ;;
-        mm_struct) echo "mm_struct $count" ;;
-        esac
-    done </proc/slabinfo
+# Sets STATE[WHAT]=COUNT. Shrinking a cache first makes its count exact, else objects that the
+# CPUs' own lists hold count as used. No program is run but rdma: it is done for each test.
+read_state() {
+    local path cache count rest files
+    STATE=()
+    # "COUNT N0=COUNT..."; /proc/slabinfo says the same, but bash reads it byte by byte.
+    for path in /sys/kernel/slab/{odp_,rdma_odp}* /sys/kernel/slab/mm_struct; do
+        if [[ -e $path/objects ]]; then
+            echo 1 >"$path/shrink"
+            read -r count _ <"$path/objects"
+            STATE[slab:${path##*/}]=$count
+        fi
+    done
     if [[ -e /sys/module/rdma_odp/refcnt ]]; then
-        echo "module-references $(cat /sys/module/rdma_odp/refcnt)"
+        STATE[module-references]=$(</sys/module/rdma_odp/refcnt)
     fi
-    rdma resource show 2>/dev/null | awk -v dev="$ODP_TEST_DEVICE:" '
-        $2 == dev { for (i = 3; i < NF; i += 2) print "resource:" $i, $(i + 1) }'
-    echo "files-in-/dev/shm $(find /dev/shm -mindepth 1 2>/dev/null | wc -l)"
+    # "0: odp0: pd 1 cq 4 qp 2 ..."
+    while read -r _ path rest; do
+        if [[ $path != "$ODP_TEST_DEVICE:" ]]; then continue; fi
+        while read -r cache count rest <<<"$rest" && [[ -n $cache ]]; do
+            STATE[resource:$cache]=$count
+        done
+    done < <(rdma resource show 2>/dev/null)
+    shopt -s nullglob dotglob
+    files=(/dev/shm/*)
+    shopt -u nullglob dotglob
+    STATE[files-in-/dev/shm]=${#files[@]}
 }
 
-declare -A BASELINE=()
+declare -A BASELINE=() STATE=()
 
 take_baseline() {
-    local what count
+    local what
     kick_cpus
+    read_state
     BASELINE=()
-    while read -r what count; do BASELINE[$what]=$count; done < <(state)
+    for what in "${!STATE[@]}"; do BASELINE[$what]=${STATE[$what]}; done
 }
 
 # Sets PROBLEMS to what is more than before. What isn't in the baseline (the module was loaded
 # since) must be 0.
-compare() {
-    local what count allowed
+nothing_left() {
+    local what allowed
     PROBLEMS=
-    while read -r what count; do
+    read_state
+    for what in "${!STATE[@]}"; do
         allowed=${BASELINE[$what]:-0}
         # Which dead mm the idle CPUs still hold is chance.
-        if [[ $what == mm_struct ]]; then allowed=$((allowed + CPUS)); fi
-        if ((count > allowed)); then PROBLEMS+="${PROBLEMS:+, }$what $count (was $allowed)"; fi
-    done < <(state)
+        if [[ $what == slab:mm_struct ]]; then allowed=$((allowed + CPUS)); fi
+        if ((STATE[$what] > allowed)); then
+            PROBLEMS+="${PROBLEMS:+, }$what ${STATE[$what]} (was $allowed)"
+        fi
+    done
     if [[ -n $PROBLEMS ]]; then
         kick_cpus
         return 1
     fi
 }
 
-# Empty when all is back. Frees deferred by RCU and dead mms get 10 s.
-state_problems() {
-    poll 50 compare || echo "$PROBLEMS"
-}
+# Sets PROBLEMS, empty when all is back. Frees deferred by RCU and dead mms get 10 s. (Not by its
+# output: a command substitution is a process, and its mm would count.)
+find_state_problems() { poll 10 nothing_left; }
 
 # What is in use at all, for the end of a run.
-usage_problems() {
+find_usage_problems() {
     local what
     for what in "${!BASELINE[@]}"; do
         case $what in
-        mm_struct) ;;
+        slab:mm_struct) ;;
         *) BASELINE[$what]=0 ;;
         esac
     done
-    state_problems
+    find_state_problems
 }
