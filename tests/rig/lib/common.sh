@@ -46,8 +46,12 @@ cleanup() {
 # keep SCRATCH_DIR NAME : what was being made is complete. From here on its old name may be that of
 # another ./vm's work.
 keep() {
-    local dir rest=()
     mv -T "$1" "$2" || die "cannot rename $1 to $2"
+    no_scratch "$1"
+}
+
+no_scratch() {
+    local dir rest=()
     for dir in "${SCRATCH[@]}"; do
         if [[ $dir != "$1" ]]; then rest+=("$dir"); fi
     done

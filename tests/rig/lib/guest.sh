@@ -27,11 +27,11 @@ share() {
 guest() {
     local series=$1 tty=$2 job JOB_FD log token qemu status=0 rows=24 columns=80 options=()
     need_kernel "$series"
+    log=$CACHE/log/console-$series-$$.log
     job=$(mktemp -d "$CACHE/run/job.XXXXXX")
-    SCRATCH+=("$job")
+    SCRATCH+=("$job" "$log")
     exec {JOB_FD}<"$job"
     flock -s "$JOB_FD"
-    log=$CACHE/log/console-$series-$$.log
     token=$(head -c 24 /dev/urandom | od -An -vtx1 | tr -d ' \n')
     install -m 755 "$RIG/guest/init" "$job/init"
     printf '%s' "$3" >"$job/command"
@@ -62,7 +62,7 @@ guest() {
     wait "$CHILD" || status=$?
     CHILD=
     exec {JOB_FD}<&-
-    # A console that has nothing to say is only a file to be deleted.
-    if ((status != 125)); then rm -f "$log"; fi
+    # Only a guest that failed has a console worth keeping.
+    if ((status == 125)); then no_scratch "$log"; fi
     return "$status"
 }

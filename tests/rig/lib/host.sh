@@ -35,7 +35,10 @@ install_packages() {
 find_mirror() {
     local codename list
     MIRROR=${ODP_MIRROR-}
-    if [[ -z $MIRROR ]]; then
+    if [[ -n $MIRROR ]]; then
+        [[ $MIRROR =~ ^(https?|ftp|file|copy):/ ]] ||
+            die "ODP_MIRROR '$MIRROR': must be a URL that apt takes, http://HOST/debian for example" 2
+    else
         codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
         # shellcheck disable=SC2016 # apt's variables, not ours
         MIRROR=$(apt-get indextargets --no-release-info \

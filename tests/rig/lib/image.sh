@@ -23,7 +23,7 @@ need_image() {
             say "making the guest's root file system (trixie, kernels $KERNELS), once; log: $log"
             step "downloading and unpacking Debian" "$log" \
                 "${ISOLATE[@]}" "$RIG/image/build" "$scratch" "$MIRROR" ||
-                failed "making the root file system from $MIRROR" "$log"
+                failed "making the root file system (mirror $MIRROR; ODP_MIRROR sets another one)" "$log"
             keep "$scratch" "$IMAGE"
         fi
         drop_old_images
