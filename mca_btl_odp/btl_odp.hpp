@@ -88,7 +88,7 @@ struct Module : mca_btl_base_module_t {
     // is when it tries again what didn't get a buffer.
     [[nodiscard]] bool few_buffers_left() const
     {
-        return buffers_used >= context->options().max_send_buffers / 4 * 3;
+        return buffers_used >= std::size_t{context->options().max_send_buffers} * 3 / 4;
     }
 
     void note_pinned();

@@ -190,7 +190,7 @@ odp::Status Module::connect(mca_btl_base_endpoint_t &endpoint)
     }
     const opal_process_name_t name = OPAL_PROC_MY_NAME;
     std::memcpy(buffer->payload().data(), &name, sizeof(name));
-    const odp::Status status = (*connection)->send(*buffer, hello_tag, sizeof(name), nullptr);
+    odp::Status status = (*connection)->send(*buffer, hello_tag, sizeof(name), nullptr);
     if (status.failed()) {
         context->release(*buffer);
         return status;

@@ -24,7 +24,7 @@ void on_done(odp::Completion *completion, const odp::Status &status)
                   status.failed() ? opal_error(status) : OPAL_SUCCESS);
 }
 
-enum class Direction { put, get };
+enum class Direction : std::uint8_t { put, get };
 
 int start(Direction direction, const RdmaOperation &wanted, std::uint64_t remote, std::size_t size)
 {
