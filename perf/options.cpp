@@ -52,6 +52,19 @@ std::string take(const char *option, std::string_view text, std::uint64_t low, s
     return {};
 }
 
+/// `N` for all sizes, or `N:LARGE` with a count of its own above the threshold.
+std::string take_counts(const char *option, std::string_view text, std::uint64_t low, int &small,
+                        int &large)
+{
+    const auto colon = text.find(':');
+    std::string error = take(option, text.substr(0, colon), low, INT_MAX / 2, small);
+    large = small;
+    if (error.empty() && colon != std::string_view::npos) {
+        error = take(option, text.substr(colon + 1), low, INT_MAX / 2, large);
+    }
+    return error;
+}
+
 /// `MAX`, `MIN:`, `:MAX` or `MIN:MAX`, as OSU reads them.
 std::string take_sizes(std::string_view text, Options &options)
 {
@@ -105,18 +118,13 @@ std::string take_buffers(std::string_view text, Options &options)
 
 std::string apply(int option, const char *value, Options &options)
 {
-    std::string error;
     switch (option) {
     case 'm':
         return take_sizes(value, options);
     case 'i':
-        error = take("-i", value, 1, INT_MAX / 2, options.iterations);
-        options.iterations_large = options.iterations;
-        return error;
+        return take_counts("-i", value, 1, options.iterations, options.iterations_large);
     case 'x':
-        error = take("-x", value, 0, INT_MAX / 2, options.skip);
-        options.skip_large = options.skip;
-        return error;
+        return take_counts("-x", value, 0, options.skip, options.skip_large);
     case 'W':
         return take("-W", value, 1, 65536, options.window);
     case 'u':
@@ -186,13 +194,13 @@ std::string usage(Kind kind, const std::string &program)
     text += "Options and output are those of the OSU micro-benchmarks 7:\n"
             "  -m, --message-size [MIN:]MAX  message sizes in bytes, doubling (1:4194304);\n"
             "                                K and M stand for 2^10 and 2^20\n"
-            "  -i, --iterations N            timed iterations (" +
-            std::to_string(options.iterations) + ", and " +
-            std::to_string(options.iterations_large) +
-            " above 8192 bytes)\n"
-            "  -x, --warmup N                untimed iterations before them (" +
-            std::to_string(options.skip) + ", and " + std::to_string(options.skip_large) +
-            " above 8192 bytes)\n"
+            "  -i, --iterations N[:LARGE]    timed iterations (" +
+            std::to_string(options.iterations) + ":" + std::to_string(options.iterations_large) +
+            ");\n"
+            "                                LARGE counts above 8192 bytes, N for all without it\n"
+            "  -x, --warmup N[:LARGE]        untimed iterations before them (" +
+            std::to_string(options.skip) + ":" + std::to_string(options.skip_large) +
+            ")\n"
             "  -c, --validation              check every byte of every message; a wrong one\n"
             "                                shows as Fail and fails the program\n"
             "  -u, --validation-warmup N     with -c: untimed rounds in each iteration (5)\n";
