@@ -3,7 +3,10 @@
 
 AC_DEFUN([ODP_MPI], [
     AC_ARG_VAR([MPICXX], [C++ compiler wrapper of the MPI that benchmarks and tests are built with])
-    AC_PATH_PROGS([MPICXX], [mpicxx mpic++])
+    # that of the Open MPI which the BTL is for, if one is named
+    AS_CASE([$with_ompi], [""|yes|no|auto], [odp_mpi_path=$PATH],
+        [odp_mpi_path=$with_ompi/bin$PATH_SEPARATOR$PATH])
+    AC_PATH_PROGS([MPICXX], [mpicxx mpic++], [], [$odp_mpi_path])
     AS_IF([test -n "$MPICXX"], [odp_mpi_note="yes ($MPICXX)"],
         [odp_mpi_note="no (no mpicxx in PATH: install an MPI or set MPICXX)"])
     AM_CONDITIONAL([HAVE_MPI], [test -n "$MPICXX"])
@@ -18,6 +21,11 @@ AC_DEFUN([ODP_OMPI], [
         [AS_HELP_STRING([--with-ompi@<:@=PREFIX@:>@],
             [build the Open MPI BTL; Open MPI 5 with its development headers in PREFIX or PATH (default: if found)])],
         [], [with_ompi=auto])
+    AC_ARG_WITH([ompi-plugindir],
+        [AS_HELP_STRING([--with-ompi-plugindir=DIR],
+            [install the BTL there, for those who can't write where Open MPI is
+             (default: Open MPI's own folder); see odp-env.sh])],
+        [], [with_ompi_plugindir=])
     odp_ompi_note=no
     AS_CASE([$with_ompi],
         [no], [odp_ompi_note="no (--without-ompi)"],
@@ -35,14 +43,28 @@ AC_DEFUN([ODP_OMPI], [
     ])
     AM_CONDITIONAL([HAVE_OMPI], [test "x$odp_ompi_note" = xyes])
     AC_SUBST([OMPI_CPPFLAGS])
+    AC_SUBST([OMPI_LIBDIR])
     AC_SUBST([ompi_mcadir])
     AC_SUBST([ompi_helpdir])
+    AC_SUBST([ompi_component_path])
+    AC_SUBST([pmix_component_path])
 ])
 
 AC_DEFUN([ODP_OMPI_HEADERS], [
     ODP_OMPI_PATH([incdir], [odp_ompi_inc])
+    ODP_OMPI_PATH([libdir], [OMPI_LIBDIR])
     ODP_OMPI_PATH([pkglibdir], [ompi_mcadir])
     ODP_OMPI_PATH([pkgdatadir], [ompi_helpdir])
+    ompi_component_path=$ompi_mcadir
+    AS_CASE([$with_ompi_plugindir],
+        [""], [],
+        [no|yes], [AC_MSG_ERROR([--with-ompi-plugindir needs a folder])],
+        [ompi_mcadir=$with_ompi_plugindir
+         ompi_helpdir='${pkgdatadir}'
+         ompi_component_path=$ompi_mcadir:$ompi_component_path])
+    # A PMIx of its own has a folder for components, which odp-env.sh has to name.
+    pmix_component_path=`pkg-config --variable=libdir pmix 2>/dev/null`
+    AS_IF([test -n "$pmix_component_path"], [pmix_component_path=$pmix_component_path/pmix])
     OMPI_CPPFLAGS="-isystem $odp_ompi_inc -isystem $odp_ompi_inc/openmpi"
     # opal's headers include PMIx's, which distributions keep in a place of their own
     odp_pmix=`pkg-config --cflags pmix 2>/dev/null`
