@@ -8,8 +8,8 @@
 
 std::vector<Counter> read_counters(const std::string &device, unsigned port)
 {
-    const std::filesystem::path folder = "/sys/class/infiniband/" + device + "/ports/" +
-                                         std::to_string(port) + "/hw_counters";
+    const std::filesystem::path folder =
+        "/sys/class/infiniband/" + device + "/ports/" + std::to_string(port) + "/hw_counters";
     std::vector<Counter> counters;
     std::error_code error;
     for (const auto &entry : std::filesystem::directory_iterator(folder, error)) {
