@@ -17,6 +17,9 @@ template <std::size_t Size> void name(char (&to)[Size], const char *from)
 
 extern "C" int btl_odp_register()
 {
+#ifdef BTL_ODP_HELP_DIR
+    (void)opal_show_help_add_dir(BTL_ODP_HELP_DIR); // it may not be Open MPI's own
+#endif
     btl_odp::register_parameters();
     btl_odp::register_counters();
     return OPAL_SUCCESS;
@@ -43,7 +46,7 @@ extern "C" mca_btl_base_module_t **btl_odp_init(int *count, bool, bool)
     }
     auto module = btl_odp::Module::create();
     if (module == nullptr) {
-        std::free(modules);
+        std::free(static_cast<void *>(modules));
         return nullptr;
     }
     btl_odp::active = module.release();

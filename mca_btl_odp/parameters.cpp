@@ -13,7 +13,7 @@ void add(const char *name, const char *help, mca_base_var_type_t type,
          mca_base_var_info_lvl_t level, void *storage)
 {
     (void)mca_base_component_var_register(&mca_btl_odp_component.btl_version, name, help, type,
-                                          nullptr, 0, static_cast<mca_base_var_flag_t>(0), level,
+                                          nullptr, 0, mca_base_var_flag_t{}, level,
                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
@@ -83,14 +83,14 @@ void register_parameters()
         "and an active port. Set it if a node has several and the choice is wrong; "
         "btl_base_verbose 1 "
         "tells why a device won't do.",
-        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_2, &parameters.device);
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_2, static_cast<void *>(&parameters.device));
     add("stats",
         "Print, at MPI_Finalize, a line for each process with what this BTL has carried and "
         "pinned. Set "
         "it to see whether the BTL is in use.",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_2, &parameters.stats);
     add("recv_depth",
-        "Receives kept posted for each peer, 4 to 4096; each takes the larger of eager_limit and "
+        "Receives kept posted for each peer, 5 to 4096; each takes the larger of eager_limit and "
         "max_send_size bytes of pinned memory. Raise it if senders of many small messages wait "
         "(the "
         "performance variable btl_odp_waited grows); lower it to save memory with many peers.",

@@ -59,14 +59,15 @@ extern "C" int btl_odp_read_counter(const mca_base_pvar_t *variable, void *value
 
 void register_counters()
 {
+    // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): a set of flags
+    constexpr auto read_only = static_cast<mca_base_pvar_flag_t>(MCA_BASE_PVAR_FLAG_READONLY |
+                                                                 MCA_BASE_PVAR_FLAG_CONTINUOUS);
     for (const Counter &counter : counters) {
         (void)mca_base_component_pvar_register(
             &mca_btl_odp_component.btl_version, counter.name, counter.help, OPAL_INFO_LVL_4,
             counter.kind, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, nullptr,
-            MCA_BASE_VAR_BIND_NO_OBJECT,
-            static_cast<mca_base_pvar_flag_t>(MCA_BASE_PVAR_FLAG_READONLY |
-                                              MCA_BASE_PVAR_FLAG_CONTINUOUS),
-            btl_odp_read_counter, nullptr, nullptr, const_cast<Counter *>(&counter));
+            MCA_BASE_VAR_BIND_NO_OBJECT, read_only, btl_odp_read_counter, nullptr, nullptr,
+            const_cast<Counter *>(&counter));
     }
 }
 
