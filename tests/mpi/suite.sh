@@ -91,7 +91,10 @@ perf)       # the benchmarks' own behaviour
 
 only_odp)   # with odp,self nothing else carries a byte
     over_odp || skip "runs over another transport"
-    cases 3 all_pairs ring broadcast reductions no_other_path ;;
+    export OMPI_MCA_btl_odp_stats=1
+    cases 3 all_pairs ring broadcast reductions no_other_path
+    [ "$(grep -a -c 'btl odp: rank=.* send_bytes=[1-9]' "$log")" = 3 ] ||
+        fail "not every rank says that its odp BTL has carried bytes" ;;
 
 no_device)  # without the device: a clear error, or another BTL if there is one, silently
     over_odp || skip "runs over another transport"
