@@ -50,18 +50,33 @@ need_build() {
     BUILD_DIR=$WORK/tree
     log=$CACHE/log/build-$key.log
     mkdir -p "$BUILD_DIR" "$WORK/install"
-    lock "$WORK.lock"
     if ((BUILD)); then
+        lock "$WORK.lock"
         build_if_changed "$log" "$@"
-    elif [[ ! -f $WORK/stamp ]]; then
+        take_install
+        drop_old_installs
+        unlock
+    elif [[ -f $WORK/stamp ]]; then
+        take_install
+    else
         die "--no-build, but there is no build of $CHECKOUT yet: run once without it"
     fi
-    INSTALL=$WORK/install/$(<"$WORK/stamp")
-    # Held by every guest that uses the tree.
-    exec {INSTALL_FD}<"$INSTALL"
-    flock -s "$INSTALL_FD"
-    drop_old_installs
-    unlock
+}
+
+# Sets INSTALL to the newest complete tree and keeps it from being dropped while we live.
+take_install() {
+    local i
+    for ((i = 0; i < 50; i++)); do
+        INSTALL=$WORK/install/$(<"$WORK/stamp")
+        if [[ -d $INSTALL ]] && { exec {INSTALL_FD}<"$INSTALL"; } 2>/dev/null; then
+            flock -s "$INSTALL_FD"
+            if [[ -f $INSTALL/install.img ]]; then return; fi
+        fi
+        # Replaced and dropped between reading its name and locking it: the stamp names the next one.
+        pause 0.1
+    done
+    rm -f "$WORK/stamp"
+    die "$INSTALL is gone or incomplete: run ./vm setup"
 }
 
 build_if_changed() {
