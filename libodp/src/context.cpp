@@ -67,6 +67,7 @@ void ContextImpl::close(Endpoint &endpoint)
     }
     closed.closing = true;
     ++depth_;
+    closed.say_goodbye();
     closed.fail({Code::flushed, "the endpoint of " + closed.name() + " was closed"});
     if (closed.connection != nullptr) {
         connector_->close(*closed.connection);
@@ -390,7 +391,7 @@ Status ContextImpl::drain(std::chrono::milliseconds limit)
         progress();
         ContextEndpoint *waiting = nullptr;
         for (const auto &endpoint : endpoints_) {
-            if (endpoint == nullptr || endpoint->has_failed()) {
+            if (endpoint == nullptr || endpoint->has_failed() || endpoint->peer_left()) {
                 continue;
             }
             if (endpoint->outstanding() == 0 && endpoint->unsignaled() != 0) {

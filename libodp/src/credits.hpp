@@ -5,9 +5,10 @@
 // message that goes the other way or, when half of them are due, with a message of its own.
 //
 // Why it can't deadlock: such a message needs no credit, but uses one of `reserved` receives that
-// are set apart. Each carries at least half of the credits and not more than all can be under way,
-// so there are never more than two of them that the peer hasn't taken yet. The peer posts their
-// receive again before it uses the credits that they bring.
+// are set apart (two, and one for the farewell of a side that closes). Each carries at least half
+// of the credits and not more than all can be under way, so there are never more than two of them
+// that the peer hasn't taken yet. The peer posts their receive again before it uses the credits
+// that they bring.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace odp {
 
 class Credits {
 public:
-    static constexpr std::uint32_t reserved = 2; // receives for messages that return credits
+    static constexpr std::uint32_t reserved = 3; // receives for messages that use no credit
     static constexpr std::uint32_t min_depth = reserved + 2;
 
     Credits() = default;

@@ -49,7 +49,7 @@ Status Endpoint::connect()
 
 bool Endpoint::connected() const noexcept
 {
-    return core(*this).is_ready();
+    return core(*this).is_ready() && !core(*this).peer_left();
 }
 
 const Status &Endpoint::error() const noexcept

@@ -26,6 +26,8 @@ const char *kind_name(OpKind kind) noexcept
         return "get";
     case OpKind::credits:
         return "return of credits";
+    case OpKind::bye:
+        return "farewell";
     case OpKind::probe:
         return "sign-of-life write";
     }
@@ -36,9 +38,8 @@ const char *advice(Code code) noexcept
 {
     switch (code) {
     case Code::local_fault:
-        return "; the local memory isn't mapped or lacks the access needed: was it freed before "
-               "the "
-               "operation was complete?";
+        return "; the local memory isn't mapped or lacks the access needed: was it freed "
+               "before the operation was complete?";
     case Code::remote_fault:
         return "; the memory isn't mapped in the peer's process or lacks the access needed: was it "
                "freed before the operation was complete, or is the process ending?";
@@ -111,7 +112,7 @@ Status EndpointCore::do_connect()
     if (host_.in_child()) {
         return {Code::unsupported, "connections don't survive fork(): use them in the parent only"};
     }
-    if (state_ == State::failed || failing_) {
+    if (state_ == State::failed || failing_ || left_) {
         return error_;
     }
     if (state_ == State::idle) {
@@ -126,7 +127,7 @@ Status EndpointCore::do_connect()
 
 Status EndpointCore::accept(Operation &operation)
 {
-    if (state_ != State::ready || failing_ || host_.in_child()) {
+    if (state_ != State::ready || failing_ || left_ || host_.in_child()) {
         if (const Status status = do_connect(); status.failed()) {
             return status;
         }
@@ -168,6 +169,7 @@ void EndpointCore::count(const Operation &operation) noexcept
         statistics_.get_bytes += operation.length;
         break;
     case OpKind::credits:
+    case OpKind::bye:
     case OpKind::probe:
         break;
     }
@@ -342,6 +344,10 @@ void EndpointCore::on_sent(std::uint32_t sequence, const WireResult &result)
     if (state_ != State::ready) {
         return;
     }
+    const OpKind kind = slot(target).kind;
+    if (failed && left_ && (kind == OpKind::credits || kind == OpKind::probe)) {
+        return; // they crossed the peer's goodbye; nobody waits for them
+    }
     if (failed) {
         fail(describe(slot(target), result));
         return;
@@ -363,6 +369,10 @@ void EndpointCore::on_received(std::uint32_t slot, std::uint32_t length)
     if (!MessageHeader::decode(bytes, header)) {
         fail({Code::protocol,
               format("%s sent %u bytes that aren't a message", name().c_str(), length)});
+        return;
+    }
+    if (header.kind == MessageHeader::Kind::bye) {
+        on_goodbye();
         return;
     }
     const bool control = header.kind == MessageHeader::Kind::credits;
@@ -402,9 +412,32 @@ void EndpointCore::on_received(std::uint32_t slot, std::uint32_t length)
     }
 }
 
+void EndpointCore::on_goodbye()
+{
+    left_ = true;
+    error_ = {Code::peer_lost, name() + " has closed the connection"};
+    if (outstanding_ != 0) {
+        fail(Status(error_)); // it won't take them any more
+        return;
+    }
+    update_starving();
+}
+
+void EndpointCore::say_goodbye()
+{
+    if (state_ != State::ready || failing_ || left_ || posted() >= slots_.size()) {
+        return;
+    }
+    MessageHeader header;
+    header.kind = MessageHeader::Kind::bye;
+    std::array<std::byte, MessageHeader::size> bytes{};
+    header.encode(bytes);
+    post_control(OpKind::bye, bytes);
+}
+
 void EndpointCore::on_receive_error(const WireResult &result)
 {
-    if (state_ != State::ready || failing_) {
+    if (state_ != State::ready || failing_ || left_) {
         return;
     }
     // Receives end in an error because the queue pair did. Why, a request of ours may tell that
@@ -418,7 +451,7 @@ void EndpointCore::on_receive_error(const WireResult &result)
 void EndpointCore::send_credits()
 {
     credits_held_ = false;
-    if (state_ != State::ready || failing_) {
+    if (state_ != State::ready || failing_ || left_) {
         return;
     }
     if (posted() >= slots_.size()) {
@@ -439,7 +472,7 @@ void EndpointCore::send_credits()
 
 void EndpointCore::probe()
 {
-    if (state_ != State::ready || failing_ || probing_ || posted() >= slots_.size()) {
+    if (state_ != State::ready || failing_ || left_ || probing_ || posted() >= slots_.size()) {
         return;
     }
     probing_ = true;
@@ -467,7 +500,7 @@ void EndpointCore::post_control(OpKind kind, std::span<const std::byte> bytes)
 
 void EndpointCore::check_alive(TimePoint now, Duration stall, Duration idle)
 {
-    if (state_ != State::ready || failing_) {
+    if (state_ != State::ready || failing_ || left_) {
         return;
     }
     const Duration patience = starving_ ? stall : idle;

@@ -83,10 +83,13 @@ public:
     void run_deferred();
     // Asks the peer's device for a sign of life, if that is due.
     void check_alive(TimePoint now, Duration stall, Duration idle);
+    // Tells the peer that this side closes: what comes then is no failure. Best effort.
+    void say_goodbye();
     // Makes a request whose completion tells that all before it are done.
     void probe();
 
     [[nodiscard]] bool is_ready() const noexcept { return state_ == State::ready; }
+    [[nodiscard]] bool peer_left() const noexcept { return left_; }
     [[nodiscard]] bool has_failed() const noexcept { return state_ == State::failed; }
     // Requests of which the device hasn't said that they are done.
     [[nodiscard]] std::uint64_t posted() const noexcept { return head_ - tail_; }
@@ -132,6 +135,7 @@ private:
     void drain();
     void finish(Slot &done, const Status &status);
     void send_credits();
+    void on_goodbye();
     void post_control(OpKind kind, std::span<const std::byte> bytes);
     void update_starving() noexcept;
     void count(const Operation &operation) noexcept;
@@ -155,6 +159,7 @@ private:
     bool credits_held_ = false; // credits couldn't be returned for want of a slot
     bool probing_ = false;
     bool failing_ = false;
+    bool left_ = false;       // the peer has said goodbye
     std::uint64_t heard_ = 0; // completions and messages
     std::uint64_t heard_last_ = 0;
     TimePoint quiet_since_{};

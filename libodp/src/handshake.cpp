@@ -15,7 +15,7 @@ constexpr std::uint8_t flag_wants_reply = 1;
 constexpr std::uint32_t limit24 = 1U << 24U;
 constexpr std::uint8_t mtu_min = 1;
 constexpr std::uint8_t mtu_max = 5;
-constexpr std::uint16_t recv_depth_min = 4;
+constexpr std::uint16_t recv_depth_min = 5; // Credits::min_depth
 // magic, version, type, length, to_session, nonce, address
 constexpr std::size_t head_size = 4 + 1 + 1 + 2 + 8 + 8 + Address::packed_size;
 constexpr std::size_t length_offset = 6;

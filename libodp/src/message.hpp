@@ -15,7 +15,8 @@ namespace odp {
 struct MessageHeader {
     // 8 bytes, so that a payload that follows is as aligned as the buffer.
     static constexpr std::size_t size = 8;
-    enum class Kind : std::uint8_t { active = 0xa1, credits = 0xa2 };
+    // bye: the sender has closed the connection; nothing follows.
+    enum class Kind : std::uint8_t { active = 0xa1, credits = 0xa2, bye = 0xa3 };
 
     Kind kind = Kind::active;
     std::uint8_t am_id = 0;
@@ -46,6 +47,10 @@ struct MessageHeader {
         if (kind == static_cast<std::uint8_t>(Kind::credits)) {
             header.kind = Kind::credits;
             return header.length == 0 && header.am_id == 0 && header.credits != 0;
+        }
+        if (kind == static_cast<std::uint8_t>(Kind::bye)) {
+            header.kind = Kind::bye;
+            return header.length == 0 && header.am_id == 0 && header.credits == 0;
         }
         header.kind = Kind::active;
         return kind == static_cast<std::uint8_t>(Kind::active);

@@ -241,6 +241,7 @@ Status RcWire::post(std::span<const WorkRequest> requests)
         switch (request.kind) {
         case OpKind::send:
         case OpKind::credits:
+        case OpKind::bye:
             wr.opcode = IBV_WR_SEND;
             break;
         case OpKind::put:

@@ -12,7 +12,7 @@
 
 namespace odp {
 
-enum class OpKind : std::uint8_t { send, put, get, credits, probe };
+enum class OpKind : std::uint8_t { send, put, get, credits, bye, probe };
 
 struct WorkRequest {
     OpKind kind = OpKind::send;

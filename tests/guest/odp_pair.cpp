@@ -100,9 +100,9 @@ void flood(Process &me, int messages)
 }
 
 const Register flood_both{
-    "am.flood", "5000 messages both ways at once with 4 receives: order, credits, no deadlock", [] {
+    "am.flood", "5000 messages both ways at once with 5 receives: order, credits, no deadlock", [] {
         odp::Options options = basic();
-        options.recv_depth = 4;
+        options.recv_depth = 5;
         options.send_depth = 16;
         options.max_send_buffers = 64;
         run(2, options, [](Process &me) {

@@ -330,6 +330,34 @@ const Register closing{
         });
     }};
 
+const Register orderly{"close.quiet", "a peer that closes is no failure, even with idle_probe", [] {
+                           odp::Options options = basic();
+                           options.idle_probe = std::chrono::milliseconds(20);
+                           run(2, options, [](Process &me) {
+                               ignore_messages(me.context());
+                               Errors errors(me.context());
+                               connect_both(me);
+                               odp::Endpoint &peer = me.endpoint(1 - me.rank());
+                               me.send(peer, 1, 8, 1);
+                               expect_good(me.context().drain(patience));
+                               me.barrier();
+                               if (me.rank() == 1) {
+                                   me.destroy();
+                                   me.tell(0, 0);
+                                   return;
+                               }
+                               me.hear(1);
+                               const auto end = Clock::now() + std::chrono::milliseconds(300);
+                               me.until([&] { return Clock::now() > end; }, "several probes' time");
+                               expect(errors.calls == 0, errors.last.text());
+                               expect(!peer.connected(), "not connected");
+                               char byte = 0;
+                               expect(peer.put(&byte, 0, 1, nullptr).code() == odp::Code::peer_lost,
+                                      "refused");
+                               expect(errors.calls == 0, errors.last.text());
+                           });
+                       }};
+
 const Register forked{
     "fork.child", "a child that uses and destroys the context leaves the parent's alone", [] {
         run(2, basic(), [](Process &me) {

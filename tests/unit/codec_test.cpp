@@ -146,7 +146,7 @@ TEST(Handshake, ImpossibleFieldsAreRefused)
     EXPECT_TRUE(refused([](Handshake &m) { m.params.psn = 1U << 24U; }));
     EXPECT_TRUE(refused([](Handshake &m) { m.params.mtu = 0; }));
     EXPECT_TRUE(refused([](Handshake &m) { m.params.mtu = 6; }));
-    EXPECT_TRUE(refused([](Handshake &m) { m.params.recv_depth = 3; }));
+    EXPECT_TRUE(refused([](Handshake &m) { m.params.recv_depth = 4; }));
     EXPECT_TRUE(refused([](Handshake &m) { m.params.rd_atomic = 0; }));
     EXPECT_TRUE(refused([](Handshake &m) { m.from.session = 0; }));
 }

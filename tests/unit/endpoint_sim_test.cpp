@@ -111,8 +111,8 @@ void simulate(std::uint64_t seed, bool errors)
                                 .max_message = static_cast<std::uint32_t>(100 + random() % 1000),
                                 .lkey = 3};
     // Not the same on both sides.
-    FakeSide a(limits, static_cast<std::uint32_t>(4 + random() % 12), 256, 40);
-    FakeSide b(limits, static_cast<std::uint32_t>(4 + random() % 12), 256, 40);
+    FakeSide a(limits, static_cast<std::uint32_t>(5 + random() % 12), 256, 40);
+    FakeSide b(limits, static_cast<std::uint32_t>(5 + random() % 12), 256, 40);
     Traffic ta{a, random, {}};
     Traffic tb{b, random, {}};
     ta.listen();

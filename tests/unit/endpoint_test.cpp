@@ -295,6 +295,67 @@ TEST(Endpoint, StarvingEndpointNoticesThatThePeerIsGone)
     EXPECT_EQ(pair.a.starvers, 0);
 }
 
+TEST(Endpoint, IdleEndpointAsksAfterSilentMessages)
+{
+    using namespace std::chrono_literals;
+    Pair pair;
+    join(pair.a, pair.b);
+    EXPECT_TRUE(send(pair.a, 8, nullptr).ok());
+    pair.settle();
+    pair.a.endpoint.check_alive(TimePoint{}, 1s, 1s);
+    pair.a.endpoint.check_alive(TimePoint{} + 1s, 1s, 1s);
+    EXPECT_TRUE(pair.a.wire.execute());
+    pair.settle();
+    EXPECT_EQ(pair.a.endpoint.posted(), 0U);
+}
+
+TEST(Endpoint, GoodbyeIsNoFailure)
+{
+    using namespace std::chrono_literals;
+    Pair pair;
+    join(pair.a, pair.b);
+    pair.b.endpoint.say_goodbye();
+    EXPECT_TRUE(pair.b.wire.execute());
+    // Crosses the goodbye: the peer's queue pair is gone when it arrives.
+    pair.a.endpoint.probe();
+    pair.b.endpoint.fail({Code::flushed, "closed"});
+    pair.settle();
+    pair.a.endpoint.check_alive(TimePoint{}, 1s, 1s);
+    pair.a.endpoint.check_alive(TimePoint{} + 2s, 1s, 1s);
+    EXPECT_FALSE(pair.a.wire.execute());
+    EXPECT_TRUE(pair.a.failures.empty());
+    EXPECT_FALSE(pair.a.endpoint.connected());
+    char byte = 0;
+    const Status status = put(pair.a, &byte, &byte, 1, nullptr);
+    EXPECT_EQ(status.code(), Code::peer_lost);
+    EXPECT_NE(std::string(status.text()).find("closed the connection"), std::string::npos);
+    pair.a.endpoint.fail({Code::flushed, "closed"});
+    EXPECT_EQ(pair.a.wire.violation, "");
+}
+
+TEST(Endpoint, GoodbyeEndsWhatIsPending)
+{
+    Pair pair;
+    join(pair.a, pair.b);
+    std::vector<Counted> done(20);
+    for (Counted &one : done) {
+        (void)send(pair.a, 100, &one);
+    }
+    while (pair.a.wire.execute() || pair.a.progress()) {
+    }
+    ASSERT_TRUE(pair.a.endpoint.starving());
+    pair.b.endpoint.say_goodbye();
+    EXPECT_TRUE(pair.b.wire.execute());
+    pair.b.endpoint.fail({Code::flushed, "closed"});
+    pair.settle();
+    ASSERT_EQ(pair.a.failures.size(), 1U);
+    EXPECT_EQ(pair.a.failures[0].code(), Code::peer_lost);
+    for (const Counted &one : done) {
+        EXPECT_EQ(one.calls, 1);
+    }
+    EXPECT_EQ(pair.a.starvers, 0);
+}
+
 TEST(Endpoint, HostilePeer)
 {
     const auto fails_with = [](std::span<const std::byte> message, const char *what) {

@@ -114,7 +114,8 @@ bool FakeWire::execute()
                                         : reinterpret_cast<const std::byte *>(request.local);
     switch (request.kind) {
     case OpKind::send:
-    case OpKind::credits: {
+    case OpKind::credits:
+    case OpKind::bye: {
         if (peer->receives_.empty()) {
             violation = "a message found no receive";
             return true;

@@ -72,7 +72,8 @@ public:
     // Context. A peer that connected by itself has one already. `peer` may be the own address.
     virtual Result<Endpoint *> endpoint(const Address &peer) = 0;
     // Closes: what is pending ends with `flushed`; then the endpoint is gone. May be called from a
-    // handler. A peer that sends later finds the connection lost.
+    // handler. The peer is told: there it is no
+    // failure unless it has operations pending, but its further operations are refused (peer_lost).
     virtual void close(Endpoint &endpoint) = 0;
 
     // nullptr if max_send_buffers are in use or no memory can be had: try after progress().

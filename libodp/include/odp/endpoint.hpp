@@ -50,7 +50,7 @@ public:
     Status connect();
 
     [[nodiscard]] bool connected() const noexcept;
-    // ok, or why the endpoint has failed.
+    // ok, or why the endpoint has failed or the peer has closed it.
     [[nodiscard]] const Status &error() const noexcept;
     // Operations accepted and not ended. 0: everything handed in is done.
     [[nodiscard]] std::size_t pending() const noexcept;

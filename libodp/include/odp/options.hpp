@@ -18,7 +18,7 @@ struct Options {
 
     // Active messages.
     std::uint32_t payload_room = 8192;     // bytes of payload in a message: the eager limit
-    std::uint32_t recv_depth = 64;         // receives kept posted per endpoint, 4..4096
+    std::uint32_t recv_depth = 64;         // receives kept posted per endpoint, 5..4096
     std::uint32_t send_depth = 128;        // work requests outstanding per endpoint, 16..8192
     std::uint32_t max_inline = 256;        // bytes sent inline, if the device can do so many
     std::uint32_t max_send_buffers = 1024; // alloc() answers nullptr beyond
