@@ -26,7 +26,8 @@ Device::Device()
     if (list != nullptr) {
         ibv_free_device_list(list);
     }
-    expect(context_ != nullptr, str("no RDMA device ", name(), " (", count, " devices found); "
+    expect(context_ != nullptr, str("no RDMA device ", name(), " (", count,
+                                    " devices found); "
                                     "set ODP_TEST_DEVICE or load the module"));
     expect_zero(ibv_query_device_ex(get(), nullptr, &attributes_), "ibv_query_device_ex");
     expect_zero(ibv_query_port(get(), 1, &port_), "ibv_query_port");
@@ -78,8 +79,8 @@ Region Device::explicit_odp(ibv_pd *pd, std::span<std::byte> bytes, unsigned acc
         throw Skip(str(name(), " has no on-demand paging"));
     }
     ibv_mr *mr = ibv_reg_mr(pd, bytes.data(), bytes.size(), access | IBV_ACCESS_ON_DEMAND);
-    expect(mr != nullptr, str("ibv_reg_mr of ", bytes.size(), " bytes with ON_DEMAND: ",
-                              std::strerror(errno)));
+    expect(mr != nullptr,
+           str("ibv_reg_mr of ", bytes.size(), " bytes with ON_DEMAND: ", std::strerror(errno)));
     return Region(mr);
 }
 

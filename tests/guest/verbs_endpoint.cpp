@@ -137,8 +137,11 @@ void CompletionQueue::expect_empty(std::string_view why, const Location &at)
 }
 
 Endpoint::Endpoint(const Device &device, ibv_pd *pd, EndpointConfig config)
-    : device_(&device), config_(config), send_cq_(device, config.cq_depth, config.channel),
-      recv_cq_(device, config.cq_depth, config.channel), psn_(random_psn())
+    : device_(&device),
+      config_(config),
+      send_cq_(device, config.cq_depth, config.channel),
+      recv_cq_(device, config.cq_depth, config.channel),
+      psn_(random_psn())
 {
     ibv_qp_init_attr init{};
     init.send_cq = send_cq_.get();
@@ -155,7 +158,8 @@ Address Endpoint::address() const
 {
     Address address{qp_->qp_num, psn_, device_->port().lid, {}, device_->is_roce()};
     if (address.use_gid) {
-        expect_zero(ibv_query_gid(device_->get(), 1, roce_gid_index, &address.gid), "ibv_query_gid");
+        expect_zero(ibv_query_gid(device_->get(), 1, roce_gid_index, &address.gid),
+                    "ibv_query_gid");
     }
     return address;
 }

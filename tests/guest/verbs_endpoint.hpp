@@ -119,7 +119,9 @@ struct Pair {
 
     explicit Pair(EndpointConfig config = {}) : Pair(config, config) {}
     Pair(EndpointConfig for_a, EndpointConfig for_b)
-        : pd(device.pd()), a(device, pd.get(), for_a), b(device, pd.get(), for_b)
+        : pd(device.pd()),
+          a(device, pd.get(), for_a),
+          b(device, pd.get(), for_b)
     {
         Address to_a = a.address();
         Address to_b = b.address();

@@ -29,8 +29,8 @@ public:
     uint64_t nasty64()
     {
         static constexpr std::array<uint64_t, 8> values{
-            0,          0x7ffffffff000,     0x800000000000, 0xffff888000000000,
-            UINT64_MAX, UINT64_MAX - 4095, 1,              0xffffffff81000000};
+            0, 0x7ffffffff000,    0x800000000000, 0xffff888000000000, UINT64_MAX, UINT64_MAX - 4095,
+            1, 0xffffffff81000000};
         return below(4) == 0 ? any() : values[below(values.size())];
     }
 
@@ -124,286 +124,335 @@ void as_nobody(const std::function<void()> &body)
 }
 
 const Register plain{"hostile.control", "a WQE written by hand into the ring does work", [] {
-    as_nobody([] {
-        Arena t;
-        fill(t.memory.bytes(2 * page_size, 64), 7);
-        t.valid(t.producer()).wr.wr_id = 5;
-        expect_zero(t.submit(), "doorbell");
-        expect_eq(t.a.first->sent().wait_ok().wr_id, 5U, "wr_id");
-        expect_pattern(t.memory.bytes(3 * page_size, 64), 7, "written");
-    });
-}};
+                         as_nobody([] {
+                             Arena t;
+                             fill(t.memory.bytes(2 * page_size, 64), 7);
+                             t.valid(t.producer()).wr.wr_id = 5;
+                             expect_zero(t.submit(), "doorbell");
+                             expect_eq(t.a.first->sent().wait_ok().wr_id, 5U, "wr_id");
+                             expect_pattern(t.memory.bytes(3 * page_size, 64), 7, "written");
+                         });
+                     }};
 
-const Register spoilt{"hostile.wqe_fields", "valid WQEs with one or two spoilt fields, 40 QPs", [] {
-    as_nobody([] {
-        Dice dice;
-        for (int qp = 0; qp < 40; ++qp) {
-            Arena t;
-            t.b.first->post_receive({t.sge(128)});
-            for (int i = 0; i < 8; ++i) {
-                static constexpr std::array<uint32_t, 9> opcodes{0, 1, 2, 3, 4, 5, 6, 8, 9};
-                rxe_send_wqe &wqe =
-                    t.valid(t.producer(), opcodes[dice.below(opcodes.size())]);
-                for (uint64_t n = 1 + dice.below(2); n > 0; --n) {
-                    switch (dice.below(11)) {
-                    case 0: wqe.wr.opcode = dice.nasty(); break;
-                    case 1: wqe.dma.num_sge = dice.nasty(); break;
-                    case 2: wqe.dma.sge[0].length = dice.nasty(); break;
-                    case 3: wqe.dma.sge[0].addr = dice.nasty64(); break;
-                    case 4: wqe.dma.sge[0].lkey = dice.nasty(); break;
-                    case 5: wqe.wr.wr.rdma.remote_addr = dice.nasty64(); break;
-                    case 6: wqe.wr.wr.rdma.rkey = dice.nasty(); break;
-                    case 7: wqe.dma.length = wqe.dma.resid = dice.nasty(); break;
-                    case 8: wqe.wr.send_flags = dice.nasty(); break;
-                    case 9: wqe.dma.cur_sge = wqe.dma.sge_offset = dice.nasty(); break;
-                    case 10: wqe.state = wqe.mask = dice.nasty(); break;
-                    }
-                }
-                auto since = Clock::now();
-                t.submit();
-                expect_quick(since, "a doorbell");
-                t.drain();
-            }
-            t.check_canaries();
-        }
-    });
-}};
-
-const Register noise{"hostile.wqe_noise", "send and receive queues full of random bytes, 30 QPs", [] {
-    as_nobody([] {
-        Dice dice;
-        for (int qp = 0; qp < 30; ++qp) {
-            Arena t;
-            for (const Ring *ring : {&t.a.second.send, &t.b.second.receive}) {
-                for (std::byte &byte : ring->data()) {
-                    byte = static_cast<std::byte>(dice.any());
-                }
-            }
-            t.b.second.receive.header().producer_index = t.b.second.receive.mask();
-            for (int i = 0; i < 4; ++i) {
-                // Half of them get a small opcode, to come further than the first check.
-                t.a.second.send.send_wqe(t.producer()).wr.opcode = dice.below(16);
-                auto since = Clock::now();
-                t.submit();
-                expect_quick(since, "a doorbell");
-                t.drain();
-            }
-            t.check_canaries();
-        }
-    });
-}};
-
-const Register indices{"hostile.indices", "producer, consumer, mask and element size overwritten", [] {
-    as_nobody([] {
-        Dice dice;
-        for (int qp = 0; qp < 40; ++qp) {
-            Arena t;
-            auto &header = t.a.second.send.header();
-            for (uint32_t slot = 0; slot <= t.a.second.send.mask() && slot < 64; ++slot) {
-                t.valid(slot);
-            }
-            rxe_queue_buf saved = header;
-            switch (qp % 4) {
-            case 0: header.producer_index = dice.nasty(); break;
-            case 1: header.consumer_index = dice.nasty(); break;
-            case 2: header.index_mask = dice.nasty(); break;
-            case 3: header.log2_elem_size = dice.nasty(); break;
-            }
-            auto since = Clock::now();
-            t.doorbell();
-            expect_quick(since, "a doorbell with a forged ring header");
-            header.index_mask = saved.index_mask;
-            header.log2_elem_size = saved.log2_elem_size;
-            t.doorbell();
-            t.drain();
-            t.check_canaries();
-        }
-    });
-}};
-
-const Register cq_indices{"hostile.cq", "completion queue headers forged while messages arrive", [] {
-    as_nobody([] {
-        Dice dice;
-        for (int round = 0; round < 30; ++round) {
-            Arena t;
-            for (int i = 0; i < 5; ++i) {
-                t.b.first->post_receive({t.sge(64)});
-            }
-            for (const Ring *ring : {&t.a.second.send_cq, &t.a.second.receive_cq,
-                                     &t.b.second.send_cq, &t.b.second.receive_cq}) {
-                switch (round % 4) {
-                case 0: ring->header().producer_index = dice.nasty(); break;
-                case 1: ring->header().consumer_index = dice.nasty(); break;
-                case 2: ring->header().index_mask = dice.nasty(); break;
-                case 3: ring->header().log2_elem_size = dice.nasty(); break;
-                }
-            }
-            for (int i = 0; i < 5; ++i) {
-                t.valid(t.producer(), IBV_WR_SEND);
-                auto since = Clock::now();
-                t.submit();
-                expect_quick(since, "a doorbell");
-            }
-            t.check_canaries(); // polling would read the forged header: not done
-        }
-    });
-}};
-
-const Register racing{"hostile.racing_wqe", "a thread scribbles on the WQEs while they are executed", [] {
-    as_nobody([] {
-        Arena t;
-        t.b.first->post_receive({t.sge(64)});
-        std::atomic<bool> stop{false};
-        std::thread scribbler([&] {
+const Register spoilt{
+    "hostile.wqe_fields", "valid WQEs with one or two spoilt fields, 40 QPs", [] {
+        as_nobody([] {
             Dice dice;
-            while (!stop) {
-                for (uint32_t slot = 0; slot < 4; ++slot) {
-                    rxe_send_wqe &wqe = t.a.second.send.send_wqe(slot);
-                    uint64_t even = dice.any();
-                    wqe.dma.num_sge = (even & 1) != 0 ? 1 : 0xffff;
-                    wqe.dma.sge[0].length = (even & 2) != 0 ? 64 : 0x7fffffff;
-                    wqe.dma.sge[0].addr = (even & 4) != 0 ? t.buffer() : t.memory.address();
-                    wqe.wr.wr.rdma.remote_addr = (even & 8) != 0 ? t.buffer() : UINT64_MAX - 8;
-                    wqe.wr.send_flags = (even & 16) != 0 ? 2 : 10;
-                    wqe.dma.length = (even & 32) != 0 ? 64 : UINT32_MAX;
-                }
-            }
-        });
-        std::string problem;
-        try {
-            Address to_b = t.b.first->address();
-            Address to_a = t.a.first->address();
-            for (int round = 0; round < 60; ++round) {
-                for (int i = 0; i < 4; ++i) {
+            for (int qp = 0; qp < 40; ++qp) {
+                Arena t;
+                t.b.first->post_receive({t.sge(128)});
+                for (int i = 0; i < 8; ++i) {
+                    static constexpr std::array<uint32_t, 9> opcodes{0, 1, 2, 3, 4, 5, 6, 8, 9};
+                    rxe_send_wqe &wqe = t.valid(t.producer(), opcodes[dice.below(opcodes.size())]);
+                    for (uint64_t n = 1 + dice.below(2); n > 0; --n) {
+                        switch (dice.below(11)) {
+                        case 0:
+                            wqe.wr.opcode = dice.nasty();
+                            break;
+                        case 1:
+                            wqe.dma.num_sge = dice.nasty();
+                            break;
+                        case 2:
+                            wqe.dma.sge[0].length = dice.nasty();
+                            break;
+                        case 3:
+                            wqe.dma.sge[0].addr = dice.nasty64();
+                            break;
+                        case 4:
+                            wqe.dma.sge[0].lkey = dice.nasty();
+                            break;
+                        case 5:
+                            wqe.wr.wr.rdma.remote_addr = dice.nasty64();
+                            break;
+                        case 6:
+                            wqe.wr.wr.rdma.rkey = dice.nasty();
+                            break;
+                        case 7:
+                            wqe.dma.length = wqe.dma.resid = dice.nasty();
+                            break;
+                        case 8:
+                            wqe.wr.send_flags = dice.nasty();
+                            break;
+                        case 9:
+                            wqe.dma.cur_sge = wqe.dma.sge_offset = dice.nasty();
+                            break;
+                        case 10:
+                            wqe.state = wqe.mask = dice.nasty();
+                            break;
+                        }
+                    }
                     auto since = Clock::now();
-                    ring_doorbell(t.device.get(), t.a.first->qp()->handle);
-                    t.a.second.send.header().producer_index =
-                        (t.producer() + 1) & t.a.second.send.mask() & 3;
-                    ring_doorbell(t.device.get(), t.a.first->qp()->handle);
-                    expect_quick(since, "two doorbells");
-                }
-                t.drain();
-                if (t.a.first->state() != IBV_QPS_RTS || t.b.first->state() != IBV_QPS_RTS) {
-                    t.a.first->to(IBV_QPS_RESET);
-                    t.b.first->to(IBV_QPS_RESET);
+                    t.submit();
+                    expect_quick(since, "a doorbell");
                     t.drain();
-                    t.a.first->connect(to_b);
-                    t.b.first->connect(to_a);
                 }
                 t.check_canaries();
             }
-        } catch (const Failure &failure) {
-            problem = failure.what();
-        }
-        stop = true;
-        scribbler.join();
-        expect(problem.empty(), problem);
-    });
-}};
+        });
+    }};
 
-const Register unmapped_ring{"hostile.unmapped_ring", "the rings unmapped before the doorbell", [] {
-    as_nobody([] {
-        Device device;
-        Pd pd = device.pd();
-        auto before = uverbs_mappings().size();
-        Endpoint qp(device, pd.get());
-        Endpoint peer(device, pd.get());
-        qp.connect(peer.address());
-        peer.connect(qp.address());
-        qp.post(Work::send({})); // waits for a receive
-        auto rings = uverbs_mappings();
-        expect(rings.size() >= before + 8, "rings of two endpoints");
-        for (auto ring : rings) {
-            // Replaced, so that the library's own accesses at destruction find some memory.
-            expect(mmap(ring.data(), ring.size(), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED,
-                   "mmap over a ring");
-        }
-        auto since = Clock::now();
-        ring_doorbell(device.get(), qp.qp()->handle);
-        expect_quick(since, "a doorbell without rings");
-    });
-}};
+const Register noise{
+    "hostile.wqe_noise", "send and receive queues full of random bytes, 30 QPs", [] {
+        as_nobody([] {
+            Dice dice;
+            for (int qp = 0; qp < 30; ++qp) {
+                Arena t;
+                for (const Ring *ring : {&t.a.second.send, &t.b.second.receive}) {
+                    for (std::byte &byte : ring->data()) {
+                        byte = static_cast<std::byte>(dice.any());
+                    }
+                }
+                t.b.second.receive.header().producer_index = t.b.second.receive.mask();
+                for (int i = 0; i < 4; ++i) {
+                    // Half of them get a small opcode, to come further than the first check.
+                    t.a.second.send.send_wqe(t.producer()).wr.opcode = dice.below(16);
+                    auto since = Clock::now();
+                    t.submit();
+                    expect_quick(since, "a doorbell");
+                    t.drain();
+                }
+                t.check_canaries();
+            }
+        });
+    }};
+
+const Register indices{
+    "hostile.indices", "producer, consumer, mask and element size overwritten", [] {
+        as_nobody([] {
+            Dice dice;
+            for (int qp = 0; qp < 40; ++qp) {
+                Arena t;
+                auto &header = t.a.second.send.header();
+                for (uint32_t slot = 0; slot <= t.a.second.send.mask() && slot < 64; ++slot) {
+                    t.valid(slot);
+                }
+                rxe_queue_buf saved = header;
+                switch (qp % 4) {
+                case 0:
+                    header.producer_index = dice.nasty();
+                    break;
+                case 1:
+                    header.consumer_index = dice.nasty();
+                    break;
+                case 2:
+                    header.index_mask = dice.nasty();
+                    break;
+                case 3:
+                    header.log2_elem_size = dice.nasty();
+                    break;
+                }
+                auto since = Clock::now();
+                t.doorbell();
+                expect_quick(since, "a doorbell with a forged ring header");
+                header.index_mask = saved.index_mask;
+                header.log2_elem_size = saved.log2_elem_size;
+                t.doorbell();
+                t.drain();
+                t.check_canaries();
+            }
+        });
+    }};
+
+const Register cq_indices{
+    "hostile.cq", "completion queue headers forged while messages arrive", [] {
+        as_nobody([] {
+            Dice dice;
+            for (int round = 0; round < 30; ++round) {
+                Arena t;
+                for (int i = 0; i < 5; ++i) {
+                    t.b.first->post_receive({t.sge(64)});
+                }
+                for (const Ring *ring : {&t.a.second.send_cq, &t.a.second.receive_cq,
+                                         &t.b.second.send_cq, &t.b.second.receive_cq}) {
+                    switch (round % 4) {
+                    case 0:
+                        ring->header().producer_index = dice.nasty();
+                        break;
+                    case 1:
+                        ring->header().consumer_index = dice.nasty();
+                        break;
+                    case 2:
+                        ring->header().index_mask = dice.nasty();
+                        break;
+                    case 3:
+                        ring->header().log2_elem_size = dice.nasty();
+                        break;
+                    }
+                }
+                for (int i = 0; i < 5; ++i) {
+                    t.valid(t.producer(), IBV_WR_SEND);
+                    auto since = Clock::now();
+                    t.submit();
+                    expect_quick(since, "a doorbell");
+                }
+                t.check_canaries(); // polling would read the forged header: not done
+            }
+        });
+    }};
+
+const Register racing{
+    "hostile.racing_wqe", "a thread scribbles on the WQEs while they are executed", [] {
+        as_nobody([] {
+            Arena t;
+            t.b.first->post_receive({t.sge(64)});
+            std::atomic<bool> stop{false};
+            std::thread scribbler([&] {
+                Dice dice;
+                while (!stop) {
+                    for (uint32_t slot = 0; slot < 4; ++slot) {
+                        rxe_send_wqe &wqe = t.a.second.send.send_wqe(slot);
+                        uint64_t even = dice.any();
+                        wqe.dma.num_sge = (even & 1) != 0 ? 1 : 0xffff;
+                        wqe.dma.sge[0].length = (even & 2) != 0 ? 64 : 0x7fffffff;
+                        wqe.dma.sge[0].addr = (even & 4) != 0 ? t.buffer() : t.memory.address();
+                        wqe.wr.wr.rdma.remote_addr = (even & 8) != 0 ? t.buffer() : UINT64_MAX - 8;
+                        wqe.wr.send_flags = (even & 16) != 0 ? 2 : 10;
+                        wqe.dma.length = (even & 32) != 0 ? 64 : UINT32_MAX;
+                    }
+                }
+            });
+            std::string problem;
+            try {
+                Address to_b = t.b.first->address();
+                Address to_a = t.a.first->address();
+                for (int round = 0; round < 60; ++round) {
+                    for (int i = 0; i < 4; ++i) {
+                        auto since = Clock::now();
+                        ring_doorbell(t.device.get(), t.a.first->qp()->handle);
+                        t.a.second.send.header().producer_index =
+                            (t.producer() + 1) & t.a.second.send.mask() & 3;
+                        ring_doorbell(t.device.get(), t.a.first->qp()->handle);
+                        expect_quick(since, "two doorbells");
+                    }
+                    t.drain();
+                    if (t.a.first->state() != IBV_QPS_RTS || t.b.first->state() != IBV_QPS_RTS) {
+                        t.a.first->to(IBV_QPS_RESET);
+                        t.b.first->to(IBV_QPS_RESET);
+                        t.drain();
+                        t.a.first->connect(to_b);
+                        t.b.first->connect(to_a);
+                    }
+                    t.check_canaries();
+                }
+            } catch (const Failure &failure) {
+                problem = failure.what();
+            }
+            stop = true;
+            scribbler.join();
+            expect(problem.empty(), problem);
+        });
+    }};
+
+const Register unmapped_ring{
+    "hostile.unmapped_ring", "the rings unmapped before the doorbell", [] {
+        as_nobody([] {
+            Device device;
+            Pd pd = device.pd();
+            auto before = uverbs_mappings().size();
+            Endpoint qp(device, pd.get());
+            Endpoint peer(device, pd.get());
+            qp.connect(peer.address());
+            peer.connect(qp.address());
+            qp.post(Work::send({})); // waits for a receive
+            auto rings = uverbs_mappings();
+            expect(rings.size() >= before + 8, "rings of two endpoints");
+            for (auto ring : rings) {
+                // Replaced, so that the library's own accesses at destruction find some memory.
+                expect(mmap(ring.data(), ring.size(), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED,
+                       "mmap over a ring");
+            }
+            auto since = Clock::now();
+            ring_doorbell(device.get(), qp.qp()->handle);
+            expect_quick(since, "a doorbell without rings");
+        });
+    }};
 
 const Register doorbells{"hostile.doorbells", "doorbells with bad handles, counts and sizes", [] {
-    as_nobody([] {
-        Arena t;
-        Dice dice;
-        expect(ring_doorbell(t.device.get(), 0xdead) != 0, "a doorbell for a QP that isn't there");
-        // A PD's or CQ's handle isn't a QP's. (Handles are numbered over all types.)
-        expect(ring_doorbell(t.device.get(), t.pd->handle) != 0, "a doorbell for a PD");
-        for (int i = 0; i < 200; ++i) {
-            auto since = Clock::now();
-            ring_doorbell(t.device.get(), t.a.first->qp()->handle, dice.nasty(), dice.nasty(),
-                          dice.nasty());
-            ring_doorbell(t.device.get(), dice.nasty());
-            expect_quick(since, "two doorbells");
-        }
-        t.check_canaries();
-    });
-}};
+                             as_nobody([] {
+                                 Arena t;
+                                 Dice dice;
+                                 expect(ring_doorbell(t.device.get(), 0xdead) != 0,
+                                        "a doorbell for a QP that isn't there");
+                                 // A PD's or CQ's handle isn't a QP's. (Handles are numbered over
+                                 // all types.)
+                                 expect(ring_doorbell(t.device.get(), t.pd->handle) != 0,
+                                        "a doorbell for a PD");
+                                 for (int i = 0; i < 200; ++i) {
+                                     auto since = Clock::now();
+                                     ring_doorbell(t.device.get(), t.a.first->qp()->handle,
+                                                   dice.nasty(), dice.nasty(), dice.nasty());
+                                     ring_doorbell(t.device.get(), dice.nasty());
+                                     expect_quick(since, "two doorbells");
+                                 }
+                                 t.check_canaries();
+                             });
+                         }};
 
-const Register mappings{"hostile.mmap", "mmap of the device at offsets and sizes that aren't ours", [] {
-    as_nobody([] {
-        Device other; // its rings must not be reachable through the context below
-        Pd other_pd = other.pd();
-        Endpoint other_qp(other, other_pd.get());
-        Device device;
-        for (uint64_t page = 0; page < 64; ++page) {
-            for (size_t size : {page_size, size_t{1} * mib}) {
-                void *at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                device.get()->cmd_fd, static_cast<off_t>(page * page_size));
-                if (at != MAP_FAILED) {
-                    fail(str("mmap of ", size, " bytes at page ", page, " of a context that has "
-                             "no queue"));
+const Register mappings{
+    "hostile.mmap", "mmap of the device at offsets and sizes that aren't ours", [] {
+        as_nobody([] {
+            Device other; // its rings must not be reachable through the context below
+            Pd other_pd = other.pd();
+            Endpoint other_qp(other, other_pd.get());
+            Device device;
+            for (uint64_t page = 0; page < 64; ++page) {
+                for (size_t size : {page_size, size_t{1} * mib}) {
+                    void *at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                    device.get()->cmd_fd, static_cast<off_t>(page * page_size));
+                    if (at != MAP_FAILED) {
+                        fail(str("mmap of ", size, " bytes at page ", page,
+                                 " of a context that has "
+                                 "no queue"));
+                    }
                 }
             }
-        }
-        Pd pd = device.pd();
-        Endpoint qp(device, pd.get()); // now there is something at some offset
-        for (uint64_t page = 0; page < 4096; ++page) {
-            void *at = mmap(nullptr, 64 * mib, PROT_READ | PROT_WRITE, MAP_SHARED,
-                            device.get()->cmd_fd, static_cast<off_t>(page * page_size));
-            expect(at == MAP_FAILED, str("mmap of 64 MiB at page ", page));
-        }
-    });
-}};
+            Pd pd = device.pd();
+            Endpoint qp(device, pd.get()); // now there is something at some offset
+            for (uint64_t page = 0; page < 4096; ++page) {
+                void *at = mmap(nullptr, 64 * mib, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                device.get()->cmd_fd, static_cast<off_t>(page * page_size));
+                expect(at == MAP_FAILED, str("mmap of 64 MiB at page ", page));
+            }
+        });
+    }};
 
-const Register theft{"hostile.third_party", "a QP aimed at somebody else's connected QP gets nothing",
-                     [] {
-    Pair pair;
-    Memory memory(2 * page_size);
-    Region region = pair.device.pinned(pair.pd.get(), memory.bytes());
-    fill(memory.bytes(0, page_size), 3);
-    pair.b.post_receive({region.sge(memory.bytes(page_size, 64))}, 1);
-    EndpointConfig quick = Arena::config();
-    Endpoint thief(pair.device, pair.pd.get(), quick);
-    thief.connect(pair.b.address());
-    thief.post(Work::write({region.sge(memory.bytes(0, 64))}, memory.address() + page_size,
-                           region.rkey()));
-    ibv_wc wc = thief.sent().wait();
-    expect(wc.status == IBV_WC_RETRY_EXC_ERR, str("got ", ibv_wc_status_str(wc.status)));
-    expect_all(memory.bytes(page_size, page_size), 0, "the victim's memory");
-    pair.a.post(Work::send({region.sge(memory.bytes(0, 64))})); // the connection is unharmed
-    pair.a.sent().wait_ok();
-    expect_eq(pair.b.received().wait_ok().wr_id, 1U, "wr_id");
-}};
+const Register theft{
+    "hostile.third_party", "a QP aimed at somebody else's connected QP gets nothing", [] {
+        Pair pair;
+        Memory memory(2 * page_size);
+        Region region = pair.device.pinned(pair.pd.get(), memory.bytes());
+        fill(memory.bytes(0, page_size), 3);
+        pair.b.post_receive({region.sge(memory.bytes(page_size, 64))}, 1);
+        EndpointConfig quick = Arena::config();
+        Endpoint thief(pair.device, pair.pd.get(), quick);
+        thief.connect(pair.b.address());
+        thief.post(Work::write({region.sge(memory.bytes(0, 64))}, memory.address() + page_size,
+                               region.rkey()));
+        ibv_wc wc = thief.sent().wait();
+        expect(wc.status == IBV_WC_RETRY_EXC_ERR, str("got ", ibv_wc_status_str(wc.status)));
+        expect_all(memory.bytes(page_size, page_size), 0, "the victim's memory");
+        pair.a.post(Work::send({region.sge(memory.bytes(0, 64))})); // the connection is unharmed
+        pair.a.sent().wait_ok();
+        expect_eq(pair.b.received().wait_ok().wr_id, 1U, "wr_id");
+    }};
 
-const Register unaligned{"hostile.unaligned_atomic", "an atomic on a misaligned address, by hand", [] {
-    as_nobody([] {
-        Arena t;
-        rxe_send_wqe &wqe = t.valid(t.producer(), IBV_WR_ATOMIC_FETCH_AND_ADD);
-        wqe.wr.wr.atomic.remote_addr = t.buffer() + 4;
-        wqe.wr.wr.atomic.compare_add = 1;
-        wqe.wr.wr.atomic.rkey = t.region.rkey();
-        wqe.dma.length = wqe.dma.resid = 8;
-        wqe.dma.sge[0].length = 8;
-        expect_zero(t.submit(), "doorbell");
-        ibv_wc wc = t.a.first->sent().wait();
-        expect(wc.status != IBV_WC_SUCCESS, "a misaligned atomic was executed");
-        expect_all(t.memory.bytes(2 * page_size, page_size), 0, "its target");
-    });
-}};
+const Register unaligned{
+    "hostile.unaligned_atomic", "an atomic on a misaligned address, by hand", [] {
+        as_nobody([] {
+            Arena t;
+            rxe_send_wqe &wqe = t.valid(t.producer(), IBV_WR_ATOMIC_FETCH_AND_ADD);
+            wqe.wr.wr.atomic.remote_addr = t.buffer() + 4;
+            wqe.wr.wr.atomic.compare_add = 1;
+            wqe.wr.wr.atomic.rkey = t.region.rkey();
+            wqe.dma.length = wqe.dma.resid = 8;
+            wqe.dma.sge[0].length = 8;
+            expect_zero(t.submit(), "doorbell");
+            ibv_wc wc = t.a.first->sent().wait();
+            expect(wc.status != IBV_WC_SUCCESS, "a misaligned atomic was executed");
+            expect_all(t.memory.bytes(2 * page_size, page_size), 0, "its target");
+        });
+    }};
 
 } // namespace
 } // namespace vt

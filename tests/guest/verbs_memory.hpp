@@ -24,11 +24,13 @@ public:
     explicit Memory(size_t size, int protection = PROT_READ | PROT_WRITE,
                     int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1,
                     const Location &at = Location::current())
-        : size_(size), base_(expect_sys(mmap(nullptr, size, protection, flags, fd, 0), "mmap", at))
+        : size_(size),
+          base_(expect_sys(mmap(nullptr, size, protection, flags, fd, 0), "mmap", at))
     {
     }
     Memory(Memory &&other) noexcept
-        : size_(std::exchange(other.size_, 0)), base_(std::exchange(other.base_, nullptr))
+        : size_(std::exchange(other.size_, 0)),
+          base_(std::exchange(other.base_, nullptr))
     {
     }
     Memory &operator=(Memory &&) = delete;

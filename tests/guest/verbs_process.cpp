@@ -87,13 +87,9 @@ void Channel::barrier(int step, const Location &at)
     expect_eq(get<int>(at), step, "barrier", at);
 }
 
-Child::Child(const std::function<void(Channel &)> &body) : Child(spawn(body))
-{
-}
+Child::Child(const std::function<void(Channel &)> &body) : Child(spawn(body)) {}
 
-Child::Child(std::pair<pid_t, int> spawned) : pid_(spawned.first), channel_(spawned.second)
-{
-}
+Child::Child(std::pair<pid_t, int> spawned) : pid_(spawned.first), channel_(spawned.second) {}
 
 Child::~Child()
 {

@@ -8,7 +8,9 @@ namespace {
 class OneShot {
 public:
     OneShot(const Device &device, ibv_pd *pd, size_t size)
-        : a_(device, pd), b_(device, pd), buffer_(std::max(size, page_size)),
+        : a_(device, pd),
+          b_(device, pd),
+          buffer_(std::max(size, page_size)),
           region_(device.pinned(pd, buffer_.bytes()))
     {
         a_.connect(b_.address());

@@ -13,7 +13,8 @@ class Remote : public Pair {
 public:
     // A quiet retry policy: an address error must come at once, not after retries.
     explicit Remote(Memory &target, unsigned access = all_access)
-        : target_(target), local_(std::max(target.size(), page_size)),
+        : target_(target),
+          local_(std::max(target.size(), page_size)),
           region_(device.on_demand(pd.get(), target.bytes(), access)),
           near_(device.pinned(pd.get(), local_.bytes()))
     {

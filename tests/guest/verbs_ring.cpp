@@ -64,9 +64,8 @@ std::pair<std::unique_ptr<Endpoint>, Rings> endpoint_with_rings(const Device &de
     // Recognised by use: a posted receive moves exactly one producer index, a mark in wr_id.
     expect_zero(endpoint->to_init(), "RESET -> INIT");
     endpoint->post_receive({}, 0x5eed);
-    auto receive = std::find_if(rings.begin(), rings.end(), [](const Ring &ring) {
-        return ring.header().producer_index == 1;
-    });
+    auto receive = std::find_if(rings.begin(), rings.end(),
+                                [](const Ring &ring) { return ring.header().producer_index == 1; });
     expect(receive != rings.end(), "no receive queue among the rings");
     Ring receive_ring = *receive;
     rings.erase(receive);

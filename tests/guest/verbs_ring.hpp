@@ -5,7 +5,6 @@
 
 #include "verbs_endpoint.hpp"
 
-
 #include <linux/types.h>
 #include <rdma/rdma_user_rxe.h>
 

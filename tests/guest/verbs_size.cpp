@@ -73,24 +73,25 @@ const Register odp_odp{"size.odp-odp", "1 B..1 MB, on-demand to on-demand",
 const Register large{"size.large", "16 MiB and 64 MiB in one operation, on-demand on both sides",
                      [] { transfer(Kind::on_demand, Kind::on_demand, {16 * mib, 64 * mib}); }};
 
-const Register over_limit{"size.over_limit", "a message longer than max_msg_sz ends in an error", [] {
-    Pair pair;
-    uint64_t limit = pair.device.port().max_msg_sz;
-    Memory window(page_size);
-    Region region = pair.device.on_demand(pair.pd.get(), window.bytes());
-    if (!pair.device.has_implicit()) {
-        throw Skip("needs a region larger than max_msg_sz");
-    }
-    // Two SGEs whose sum is over the limit (and over 2^32 where the limit is 2^31).
-    auto huge = static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX));
-    ibv_sge sge{window.address(), huge, region.lkey()};
-    pair.a.post(Work::write({sge, sge, sge}, window.address(), region.rkey()));
-    ibv_wc wc = pair.a.sent().wait();
-    expect(wc.status == IBV_WC_LOC_LEN_ERR || wc.status == IBV_WC_LOC_PROT_ERR ||
-               wc.status == IBV_WC_LOC_QP_OP_ERR,
-           str("completion with ", ibv_wc_status_str(wc.status), ", want a local error"));
-    expect_device_works();
-}};
+const Register over_limit{
+    "size.over_limit", "a message longer than max_msg_sz ends in an error", [] {
+        Pair pair;
+        uint64_t limit = pair.device.port().max_msg_sz;
+        Memory window(page_size);
+        Region region = pair.device.on_demand(pair.pd.get(), window.bytes());
+        if (!pair.device.has_implicit()) {
+            throw Skip("needs a region larger than max_msg_sz");
+        }
+        // Two SGEs whose sum is over the limit (and over 2^32 where the limit is 2^31).
+        auto huge = static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX));
+        ibv_sge sge{window.address(), huge, region.lkey()};
+        pair.a.post(Work::write({sge, sge, sge}, window.address(), region.rkey()));
+        ibv_wc wc = pair.a.sent().wait();
+        expect(wc.status == IBV_WC_LOC_LEN_ERR || wc.status == IBV_WC_LOC_PROT_ERR ||
+                   wc.status == IBV_WC_LOC_QP_OP_ERR,
+               str("completion with ", ibv_wc_status_str(wc.status), ", want a local error"));
+        expect_device_works();
+    }};
 
 } // namespace
 } // namespace vt
