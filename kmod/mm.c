@@ -378,7 +378,7 @@ static long fault_batch(struct odp_mm *m, struct mm_struct *mm, u64 va,
 	for (i = 0; i < n; i++)
 		put_page(pages[i]);
 	if (retry)
-		return READ_ONCE(m->dead) ? -EFAULT : -EAGAIN;
+		return READ_ONCE(m->dead) ? -ESRCH : -EAGAIN;
 	return n;
 }
 
@@ -392,7 +392,7 @@ static long fault_batch(struct odp_mm *m, struct mm_struct *mm, u64 va,
  *
  * Return: pages installed (at least the one of @va), -EFAULT when @va can't be
  * accessed that way, -EAGAIN when an invalidation interfered or @nowait was
- * not enough to tell, -ENOMEM.
+ * not enough to tell, -ESRCH when its process has ended, -ENOMEM.
  */
 int odp_mm_fault(struct odp_mm *m, u64 va, u64 len, bool write, bool nowait)
 {
@@ -410,7 +410,7 @@ int odp_mm_fault(struct odp_mm *m, u64 va, u64 len, bool write, bool nowait)
 	want = min_t(u64, (end - first) >> PAGE_SHIFT, FAULT_BATCH);
 
 	if (!mmget_not_zero(mm))
-		return -EFAULT;
+		return -ESRCH;
 	/* the table is the owner's memory, whoever runs this */
 	memcg = get_mem_cgroup_from_mm(mm);
 	old = set_active_memcg(memcg);

@@ -19,6 +19,7 @@ struct odp_fault {
 	u64 va;
 	u64 len;
 	bool write;
+	enum odp_side side;
 	u32 gen;
 	/* whose counters */
 	struct ib_pd *pd;
@@ -105,6 +106,7 @@ static void fault_work(struct work_struct *work)
 	struct odp_fault *f = container_of(work, struct odp_fault, work);
 	unsigned int tries = 0;
 	struct odp_mr *mr;
+	bool failed;
 	int n;
 
 	do {
@@ -119,7 +121,11 @@ static void fault_work(struct work_struct *work)
 		if (mr)
 			odp_users_put(&mr->users);
 	}
-	odp_qp_wake(f->qp, f->gen, n < 0 && n != -EAGAIN);
+	failed = n < 0 && n != -EAGAIN;
+	/* the next attempt finds that the peer is gone */
+	if (n == -ESRCH && f->side != ODP_SIDE_LOCAL)
+		failed = false;
+	odp_qp_wake(f->qp, f->gen, failed);
 
 	odp_qpc_put(f->qp);
 	odp_mm_put(f->mm);
@@ -139,7 +145,7 @@ static void fault_work(struct work_struct *work)
  * @budget: what the caller may still do before it lets others run
  *
  * Return: ODP_STEP_DONE: try again now; ODP_STEP_WAIT: a worker sees to it
- * and wakes @qp; ODP_STEP_LATER.
+ * and wakes @qp; ODP_STEP_LATER; ODP_STEP_NO_PEER.
  */
 enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
 			struct odp_place *place, u64 len, bool write,
@@ -155,6 +161,9 @@ enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
 		*budget -= n * 256;
 		return ODP_STEP_DONE;
 	}
+	/* a process that ends loses its memory before its QPs: a lost peer */
+	if (n == -ESRCH && s->side != ODP_SIDE_LOCAL)
+		return ODP_STEP_NO_PEER;
 
 	f = kzalloc_obj(*f, GFP_KERNEL_ACCOUNT);
 	if (!f)
@@ -168,6 +177,7 @@ enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
 	f->write = write;
 	f->pd = s->pd;
 	f->key = place->mr->key;
+	f->side = s->side;
 	qp->miss_side = s->side;
 	if (!odp_qp_wait(qp, ODP_WAIT_FAULT, &f->gen)) {
 		kfree(f);
