@@ -213,6 +213,12 @@ class Supervisor:
         self.stop()
         return self.status if self.failure is None else self.explain()
 
+    def failed_before_us(self):
+        """The guest's kernel failed with no module or program of ours in it."""
+        with open(self.options.log, "rb") as log:
+            console = log.read()
+        return not self.ready and b"Kernel panic" in console and b"rdma_odp" not in console
+
     def registered(self):
         return {key.data for key in self.selector.get_map().values()}
 
@@ -251,7 +257,8 @@ def main():
     parser.add_argument("--tty", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("qemu", nargs="+")
-    supervisor = Supervisor(parser.parse_args())
+    options = parser.parse_args()
+    supervisor = Supervisor(options)
 
     def interrupted(number, _frame):
         supervisor.stop()
@@ -263,6 +270,12 @@ def main():
     signal.signal(signal.SIGTTIN, signal.SIG_IGN)
     try:
         status = supervisor.run()
+        if status == GUEST_FAILED and supervisor.failed_before_us():
+            os.replace(options.log, options.log + ".first-boot")
+            write_all(2, b"vm: that was before anything of ours was loaded, which emulation under "
+                         b"load brings about: booting once more\n")
+            supervisor = Supervisor(options)
+            status = supervisor.run()
     finally:
         supervisor.stop()
     # Not sys.exit: a thread may be blocked in a read of our stdin.

@@ -25,7 +25,7 @@ share() {
 
 # guest SERIES TTY COMMAND : boots, runs COMMAND (or a shell if TTY is 1), returns its status
 guest() {
-    local series=$1 tty=$2 job JOB_FD log token qemu status=0 rows=24 columns=80 options=()
+    local series=$1 tty=$2 cmdline job JOB_FD log token qemu status=0 rows=24 columns=80 options=()
     need_kernel "$series"
     log=$CACHE/log/console-$series-$$.log
     job=$(mktemp -d "$CACHE/run/job.XXXXXX")
@@ -43,11 +43,15 @@ guest() {
     printf '%s=%q\n' CHECKOUT "$CHECKOUT" MODULE "$MODULE" TOKEN "$token" TTY "$tty" \
         ROWS "$rows" COLUMNS "$columns" TERM "${TERM:-dumb}" >"$job/job"
 
+    # tsc=reliable, no_timer_check: under load the checks fail by emulation alone, and switching clocks
+    # patches kernel text while other emulated CPUs run it.
+    cmdline="console=ttyS0 loglevel=5 panic=-1 nmi_watchdog=0 watchdog_thresh=30"
+    cmdline+=" mitigations=off random.trust_cpu=on tsc=reliable no_timer_check"
     mapfile -t qemu < <(
         accelerator
         printf '%s\n' -machine q35 -smp "$CPUS" -m "$MEM" -nodefaults -no-user-config \
             -display none -no-reboot -kernel "$BOOT/vmlinuz" -initrd "$BOOT/initrd" \
-            -append "console=ttyS0 loglevel=5 panic=-1 nmi_watchdog=0 watchdog_thresh=30 mitigations=off random.trust_cpu=on"
+            -append "$cmdline"
         DISKS=0
         disk "$IMAGE/root.img"
         disk "$INSTALL/install.img"
