@@ -42,7 +42,9 @@ in_chroot() {
 }
 
 # need_build SERIES... : sets WORK, BUILD_DIR and INSTALL, the newest complete installation, with the
-# module for these kernels at least. It stays as it is while guests use it.
+# module for these kernels at least. It stays as it is while guests use it. With HOLD_BUILD the lock is
+# kept, so that no other ./vm changes sources or objects.
+HOLD_BUILD=0
 need_build() {
     local key log
     key=$(printf '%s' "$CHECKOUT" | sha256sum | cut -c1-12)
@@ -55,7 +57,7 @@ need_build() {
         build_if_changed "$log" "$@"
         take_install
         drop_old_installs
-        unlock
+        if ((!HOLD_BUILD)); then unlock; fi
     elif [[ -f $WORK/stamp ]]; then
         take_install
     else
