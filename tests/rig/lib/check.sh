@@ -40,8 +40,10 @@ phase() {
 # unit_tests KIND [CONFIGURE OPTION...] : native, in the chroot
 unit_tests() {
     local log=$CACHE/log/unit-$1-${WORK##*/}.log
-    DEST='' in_chroot "unit tests ($1)" "$log" "$CHECKOUT/tests/rig/chroot/unit" "$@" ||
-        say "unit tests ($1) did not end well; log: $log"
+    if ! DEST='' in_chroot "unit tests ($1)" "$log" "$CHECKOUT/tests/rig/chroot/unit" "$@"; then
+        tail -n 25 "$log" | sed 's/^/    /' >&2
+        say "unit tests ($1) did not end well; the whole log: $log"
+    fi
     grep -aE '^(ok|not ok|skip) ' "$log"
 }
 
@@ -57,7 +59,7 @@ verb_check() {
     phase "unit tests, ASan and UBSan" unit_tests sanitized --enable-sanitizers \
         CXXFLAGS="-O1 -g1" CFLAGS="-O1 -g1"
     if ((BUILD)); then unlock; fi
-    phase "the rig itself" "$RIG/selftest" "${kernels[-1]}"
+    phase "the rig itself" env ODP_RIG_INSTALL="$INSTALL" "$RIG/selftest" "${kernels[-1]}"
     for series in "${kernels[@]}"; do
         phase "guest tests, kernel $series" guest_tests "$series"
     done

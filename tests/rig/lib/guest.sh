@@ -27,6 +27,9 @@ share() {
 guest() {
     local series=$1 tty=$2 cmdline job JOB_FD log token qemu status=0 rows=24 columns=80 options=()
     need_kernel "$series"
+    if ((MODULE)) && [[ ! -f $INSTALL/tree/usr/lib/modules/$RELEASE/updates/rdma_odp.ko ]]; then
+        die "the last build has no module for kernel $series: run once without --no-build"
+    fi
     log=$CACHE/log/console-$series-$$.log
     job=$(mktemp -d "$CACHE/run/job.XXXXXX")
     SCRATCH+=("$job" "$log")
