@@ -47,6 +47,16 @@ unit_tests() {
     grep -aE '^(ok|not ok|skip) ' "$log"
 }
 
+# Isolated and waited for as a background job, so that a signal to us ends it with all its guests.
+rig_tests() {
+    local status=0
+    "${ISOLATE[@]}" env ODP_RIG_INSTALL="$INSTALL" "$RIG/selftest" "$1" </dev/null &
+    CHILD=$!
+    wait "$CHILD" || status=$?
+    CHILD=
+    return "$status"
+}
+
 guest_tests() { guest "$1" 0 tests/guest/run; }
 
 verb_check() {
@@ -59,7 +69,7 @@ verb_check() {
     phase "unit tests, ASan and UBSan" unit_tests sanitized --enable-sanitizers \
         CXXFLAGS="-O1 -g1" CFLAGS="-O1 -g1"
     if ((BUILD)); then unlock; fi
-    phase "the rig itself" env ODP_RIG_INSTALL="$INSTALL" "$RIG/selftest" "${kernels[-1]}"
+    phase "the rig itself" rig_tests "${kernels[-1]}"
     for series in "${kernels[@]}"; do
         phase "guest tests, kernel $series" guest_tests "$series"
     done
