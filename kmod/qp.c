@@ -71,7 +71,6 @@ static void set_state(struct odp_qpc *qp, enum ib_qp_state state)
 {
 	lockdep_assert_held(&qp->lock);
 	qp->state = state;
-	qp->attr.qp_state = state;
 	if (state == IB_QPS_ERR || state == IB_QPS_RESET) {
 		/* whoever it waited for is no longer listened to */
 		qp->wait = ODP_WAIT_NONE;
@@ -215,7 +214,6 @@ int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	INIT_WORK(&qpc->work, odp_qp_work);
 	INIT_DELAYED_WORK(&qpc->timer, odp_qp_timer);
 	qpc->state = IB_QPS_RESET;
-	qpc->attr.qp_state = IB_QPS_RESET;
 	qp->core = qpc;
 
 	err = -ENOMEM;

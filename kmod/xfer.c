@@ -125,12 +125,28 @@ static enum odp_step complete_recv(struct odp_qpc *qp, struct odp_qpc *peer,
 	return ODP_STEP_DONE;
 }
 
+/* Move the message on; when it is all there, count it */
+static enum odp_step move(struct odp_qpc *qp, struct odp_qpc *peer,
+			  struct odp_stream *dst, struct odp_stream *src,
+			  u64 len, enum odp_counter counter, long *budget,
+			  enum ib_wc_status *status)
+{
+	enum odp_side bad;
+	enum odp_step step;
+
+	step = odp_move(qp, dst, src, len, &qp->op.done, budget, &bad);
+	if (step == ODP_STEP_ERROR)
+		return fail(qp, peer, bad, status);
+	if (step == ODP_STEP_DONE)
+		odp_count(qp->dev, counter, 1);
+	return step;
+}
+
 static enum odp_step xfer_send(struct odp_qpc *qp, struct odp_qpc *peer,
 			       long *budget, enum ib_wc_status *status)
 {
 	struct odp_op *op = &qp->op;
 	struct odp_stream src, dst;
-	enum odp_side bad;
 	enum odp_step step;
 
 	step = need_recv(qp, peer, status);
@@ -143,13 +159,10 @@ static enum odp_step xfer_send(struct odp_qpc *qp, struct odp_qpc *peer,
 	}
 	local_stream(qp, &src, 0);
 	recv_stream(qp, peer, &dst);
-	step = odp_move(qp, &dst, &src, op->wqe.sgl.length, &op->done, budget,
-			&bad);
-	if (step == ODP_STEP_ERROR)
-		return fail(qp, peer, bad, status);
+	step = move(qp, peer, &dst, &src, op->wqe.sgl.length, ODP_CNT_SENDS,
+		    budget, status);
 	if (step != ODP_STEP_DONE)
 		return step;
-	odp_count(qp->dev, ODP_CNT_SENDS, 1);
 	return complete_recv(qp, peer, IB_WC_RECV);
 }
 
@@ -159,7 +172,6 @@ static enum odp_step xfer_write(struct odp_qpc *qp, struct odp_qpc *peer,
 	bool imm = qp->op.wqe.opcode == IB_UVERBS_WR_RDMA_WRITE_WITH_IMM;
 	struct odp_op *op = &qp->op;
 	struct odp_stream src, dst;
-	enum odp_side bad;
 	enum odp_step step;
 
 	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_WRITE))
@@ -172,14 +184,11 @@ static enum odp_step xfer_write(struct odp_qpc *qp, struct odp_qpc *peer,
 	local_stream(qp, &src, 0);
 	remote_stream(qp, peer, &dst, IB_ACCESS_REMOTE_WRITE,
 		      op->wqe.sgl.length);
-	step = odp_move(qp, &dst, &src, op->wqe.sgl.length, &op->done, budget,
-			&bad);
-	if (step == ODP_STEP_ERROR)
-		return fail(qp, peer, bad, status);
-	if (step != ODP_STEP_DONE)
+	step = move(qp, peer, &dst, &src, op->wqe.sgl.length, ODP_CNT_WRITES,
+		    budget, status);
+	if (step != ODP_STEP_DONE || !imm)
 		return step;
-	odp_count(qp->dev, ODP_CNT_WRITES, 1);
-	return imm ? complete_recv(qp, peer, IB_WC_RECV_RDMA_WITH_IMM) : step;
+	return complete_recv(qp, peer, IB_WC_RECV_RDMA_WITH_IMM);
 }
 
 static enum odp_step xfer_read(struct odp_qpc *qp, struct odp_qpc *peer,
@@ -187,21 +196,14 @@ static enum odp_step xfer_read(struct odp_qpc *qp, struct odp_qpc *peer,
 {
 	struct odp_op *op = &qp->op;
 	struct odp_stream src, dst;
-	enum odp_side bad;
-	enum odp_step step;
 
 	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_READ))
 		return invalid_request(peer, status);
 	local_stream(qp, &dst, IB_ACCESS_LOCAL_WRITE);
 	remote_stream(qp, peer, &src, IB_ACCESS_REMOTE_READ,
 		      op->wqe.sgl.length);
-	step = odp_move(qp, &dst, &src, op->wqe.sgl.length, &op->done, budget,
-			&bad);
-	if (step == ODP_STEP_ERROR)
-		return fail(qp, peer, bad, status);
-	if (step == ODP_STEP_DONE)
-		odp_count(qp->dev, ODP_CNT_READS, 1);
-	return step;
+	return move(qp, peer, &dst, &src, op->wqe.sgl.length, ODP_CNT_READS,
+		    budget, status);
 }
 
 /* The operation on the word itself; exactly once, however often we come by */
@@ -244,19 +246,14 @@ static enum odp_step xfer_atomic(struct odp_qpc *qp, struct odp_qpc *peer,
 {
 	struct odp_op *op = &qp->op;
 	struct odp_stream dst, src = { .kbuf = (u8 *)&op->atomic_old };
-	enum odp_side bad;
 	enum odp_step step;
 
 	step = atomic_remote(qp, peer, budget, status);
 	if (step != ODP_STEP_DONE)
 		return step;
 	local_stream(qp, &dst, IB_ACCESS_LOCAL_WRITE);
-	step = odp_move(qp, &dst, &src, sizeof(u64), &op->done, budget, &bad);
-	if (step == ODP_STEP_ERROR)
-		return fail(qp, peer, bad, status);
-	if (step == ODP_STEP_DONE)
-		odp_count(qp->dev, ODP_CNT_ATOMICS, 1);
-	return step;
+	return move(qp, peer, &dst, &src, sizeof(u64), ODP_CNT_ATOMICS, budget,
+		    status);
 }
 
 static enum odp_step xfer(struct odp_qpc *qp, struct odp_qpc *peer,
