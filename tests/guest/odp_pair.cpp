@@ -3,22 +3,11 @@
 // libodp on a real device: messages, put and get, connecting.
 #include "odp_pair.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 
 namespace pair_test {
 namespace {
-
-odp::Options basic()
-{
-    odp::Options options;
-    if (const char *device = std::getenv("ODP_TEST_DEVICE")) {
-        options.device = device;
-    }
-    options.connect_timeout = patience;
-    return options;
-}
 
 // Keeps the messages of each kind in the order of arrival.
 struct Inbox {

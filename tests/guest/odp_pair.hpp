@@ -36,6 +36,9 @@ void expect(bool ok, const std::string &what, const Location &at = Location::cur
 // A Status that must not be an error.
 void expect_good(const odp::Status &status, const Location &at = Location::current());
 
+// Options for the device under test (ODP_TEST_DEVICE), with bounded connecting.
+odp::Options basic();
+
 // Counts its calls and keeps the last status.
 struct Count : odp::Completion {
     Count();

@@ -4,7 +4,6 @@
 #include "odp_pair.hpp"
 
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <sys/mman.h>
@@ -14,14 +13,11 @@
 namespace pair_test {
 namespace {
 
-odp::Options basic()
+// A dead peer is noticed soon.
+odp::Options impatient()
 {
-    odp::Options options;
-    if (const char *device = std::getenv("ODP_TEST_DEVICE")) {
-        options.device = device;
-    }
-    options.connect_timeout = patience;
-    options.timeout = 14; // 67 ms: a dead peer is noticed soon
+    odp::Options options = basic();
+    options.timeout = 14; // 67 ms
     options.stall_probe = std::chrono::milliseconds(100);
     return options;
 }
@@ -63,7 +59,7 @@ const Register bad_remote{
     "error.bad_remote", "put and get at an unmapped remote address: remote_fault, with the address",
     [] {
         for (const bool put : {true, false}) {
-            run(2, basic(), [put](Process &me) {
+            run(2, impatient(), [put](Process &me) {
                 ignore_messages(me.context());
                 Errors errors(me.context());
                 connect_both(me);
@@ -100,7 +96,7 @@ const Register bad_remote{
 const Register bad_local{
     "error.bad_local", "put from and get to an unmapped local address: local_fault", [] {
         for (const bool put : {true, false}) {
-            run(2, basic(), [put](Process &me) {
+            run(2, impatient(), [put](Process &me) {
                 ignore_messages(me.context());
                 connect_both(me);
                 odp::Endpoint &peer = me.endpoint(1 - me.rank());
@@ -121,7 +117,7 @@ const Register bad_local{
 
 const Register read_only{
     "error.read_only", "put from read-only memory works, into it doesn't", [] {
-        run(2, basic(), [](Process &me) {
+        run(2, impatient(), [](Process &me) {
             ignore_messages(me.context());
             connect_both(me);
             odp::Endpoint &peer = me.endpoint(1 - me.rank());
@@ -148,7 +144,7 @@ const Register read_only{
 
 const Register wraps{"error.wraps", "ranges that pass the end of the address space are refused",
                      [] {
-                         run(2, basic(), [](Process &me) {
+                         run(2, impatient(), [](Process &me) {
                              odp::Endpoint &peer = me.endpoint(1 - me.rank());
                              char byte = 0;
                              Count count;
@@ -243,16 +239,16 @@ void peer_dies(Process &me, bool starving)
 }
 
 const Register killed{"error.peer_killed", "SIGKILL of the peer in mid-transfer",
-                      [] { run(2, basic(), [](Process &me) { peer_dies(me, false); }, 1); }};
+                      [] { run(2, impatient(), [](Process &me) { peer_dies(me, false); }, 1); }};
 
 const Register killed_starving{
     "error.peer_killed_idle", "SIGKILL of a peer that owes credits: what waits for them ends",
-    [] { run(2, basic(), [](Process &me) { peer_dies(me, true); }, 1); }};
+    [] { run(2, impatient(), [](Process &me) { peer_dies(me, true); }, 1); }};
 
 const Register killed_idle{
     "error.peer_killed_probe", "with idle_probe the death of a peer is noticed without traffic",
     [] {
-        odp::Options options = basic();
+        odp::Options options = impatient();
         options.idle_probe = std::chrono::milliseconds(100);
         run(
             2, options,
@@ -270,7 +266,7 @@ const Register killed_idle{
 
 const Register nobody{
     "error.no_answer", "an address whose process is gone: timed_out after connect_timeout", [] {
-        odp::Options options = basic();
+        odp::Options options = impatient();
         options.connect_timeout = std::chrono::milliseconds(700);
         run(2, options, [](Process &me) {
             if (me.rank() == 1) {
@@ -301,7 +297,7 @@ const Register nobody{
 
 const Register closing{
     "error.close", "close() with operations queued: each ends once, flushed", [] {
-        run(2, basic(), [](Process &me) {
+        run(2, impatient(), [](Process &me) {
             ignore_messages(me.context());
             connect_both(me);
             odp::Endpoint &peer = me.endpoint(1 - me.rank());
@@ -331,7 +327,7 @@ const Register closing{
     }};
 
 const Register orderly{"close.quiet", "a peer that closes is no failure, even with idle_probe", [] {
-                           odp::Options options = basic();
+                           odp::Options options = impatient();
                            options.idle_probe = std::chrono::milliseconds(20);
                            run(2, options, [](Process &me) {
                                ignore_messages(me.context());
@@ -360,7 +356,7 @@ const Register orderly{"close.quiet", "a peer that closes is no failure, even wi
 
 const Register forked{
     "fork.child", "a child that uses and destroys the context leaves the parent's alone", [] {
-        run(2, basic(), [](Process &me) {
+        run(2, impatient(), [](Process &me) {
             ignore_messages(me.context());
             connect_both(me);
             odp::Endpoint &peer = me.endpoint(1 - me.rank());

@@ -27,6 +27,16 @@ void expect_good(const odp::Status &status, const Location &at)
     expect(!status.failed(), status.text(), at);
 }
 
+odp::Options basic()
+{
+    odp::Options options;
+    if (const char *device = std::getenv("ODP_TEST_DEVICE")) {
+        options.device = device;
+    }
+    options.connect_timeout = patience;
+    return options;
+}
+
 Count::Count()
 {
     done = [](odp::Completion *self, const odp::Status &how) {
