@@ -24,6 +24,20 @@
 #define odp_reg_mr_unsupported() (false)
 #endif
 
+#ifdef ODP_HAVE_RESIZE_USER_CQ
+#define ODP_RESIZE_CQ_OP resize_user_cq
+#define ODP_RESIZE_CQE unsigned int
+#else
+#define ODP_RESIZE_CQ_OP resize_cq
+#define ODP_RESIZE_CQE int
+#endif
+
+#ifndef ODP_HAVE_ODP_FLUSH_CAP
+/* include/uapi/rdma/ib_user_verbs.h of later kernels; passed on as they are */
+#define IB_ODP_SUPPORT_FLUSH		(1U << 6)
+#define IB_ODP_SUPPORT_ATOMIC_WRITE	(1U << 7)
+#endif
+
 #ifndef kzalloc_obj
 #define kzalloc_obj(obj, gfp) kzalloc(sizeof(obj), gfp)
 #endif

@@ -9,7 +9,7 @@
 #include <linux/mm.h>
 #include <linux/unaligned.h>
 
-#include "odp.h"
+#include "mem.h"
 
 /* Bytes moved under a leaf lock, that is, the longest an invalidation waits */
 #define COPY_CHUNK	(64 * 1024)

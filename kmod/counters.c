@@ -5,7 +5,7 @@
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
 
-#include "odp.h"
+#include "mem.h"
 
 static const struct rdma_stat_desc descs[ODP_NUM_COUNTERS] = {
 	[ODP_CNT_SENT_MSGS].name = "sent_msgs",
@@ -19,6 +19,7 @@ static const struct rdma_stat_desc descs[ODP_NUM_COUNTERS] = {
 	[ODP_CNT_RETRY_EXCEEDED].name = "retry_exceeded_err",
 	[ODP_CNT_PROT_ERRORS].name = "protection_err",
 	[ODP_CNT_UD_DROPPED].name = "ud_dropped",
+	[ODP_CNT_UC_DROPPED].name = "uc_dropped",
 	[ODP_CNT_FAULTS].name = "page_faults",
 	[ODP_CNT_FAULTS_HANDLED].name = "page_faults_handled",
 	[ODP_CNT_FAULTS_SLOW].name = "page_faults_worker",

@@ -31,6 +31,8 @@ static void cq_overflow(struct odp_cqc *cqc)
 	};
 
 	lockdep_assert_held(&cqc->lock);
+	if (cqc->overflowed)
+		return;
 	cqc->overflowed = true;
 	if (cqc->ibcq->event_handler)
 		cqc->ibcq->event_handler(&ev, cqc->ibcq->cq_context);
@@ -43,21 +45,25 @@ static void cq_overflow(struct odp_cqc *cqc)
  * @solicited: wakes those who asked for solicited completions only
  *
  * Any process context; takes the CQ's lock.
+ * Return: false when the CQ has overflowed, which is fatal for the QP.
  */
-void odp_cqc_add(struct odp_cqc *cqc, const struct ib_uverbs_wc *wc,
+bool odp_cqc_add(struct odp_cqc *cqc, const struct ib_uverbs_wc *wc,
 		 bool solicited)
 {
-	struct odp_ring *ring = cqc->ring;
-	u32 next;
+	struct odp_ring *ring;
+	u32 next, taken;
+	bool ok = true;
 
 	spin_lock(&cqc->lock);
-	if (!cqc->ibcq || cqc->overflowed)
+	if (!cqc->ibcq)
 		goto out;
+	ring = cqc->ring;
 	next = (ring->index + 1) & ring->mask;
 	/* pairs with the user's store-release: the slot has been read before */
-	if ((smp_load_acquire(&ring->buf->consumer_index) & ring->mask) ==
-	    next) {
+	taken = smp_load_acquire(&ring->buf->consumer_index) & ring->mask;
+	if (cqc->overflowed || taken == next) {
 		cq_overflow(cqc);
+		ok = false;
 		goto out;
 	}
 	memcpy(odp_ring_slot(ring, ring->index), wc, sizeof(*wc));
@@ -72,6 +78,7 @@ void odp_cqc_add(struct odp_cqc *cqc, const struct ib_uverbs_wc *wc,
 	}
 out:
 	spin_unlock(&cqc->lock);
+	return ok;
 }
 
 int odp_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
@@ -113,6 +120,7 @@ int odp_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	err = odp_respond(udata, &resp, sizeof(resp));
 	if (err)
 		goto err_entry;
+	mutex_init(&cq->resize);
 	cq->core = cqc;
 	ibcq->cqe = cqc->ring->mask;
 	return 0;
@@ -121,6 +129,101 @@ err_entry:
 	odp_ring_unpublish(cq->entry);
 err_cqc:
 	odp_cqc_put(cqc);
+	return err;
+}
+
+/*
+ * Completions that arrive while most of them are copied without the lock are
+ * copied in a few more rounds; the last one is short.
+ */
+static int replace_ring(struct odp_cqc *cqc, struct odp_ring *ring)
+{
+	unsigned int rounds = 8;
+	struct odp_ring *old;
+	u32 from, copied = 0;
+	int err = 0;
+
+	spin_lock(&cqc->lock);
+	old = cqc->ring;
+	from = READ_ONCE(old->buf->consumer_index) & old->mask;
+	for (;;) {
+		u32 total = (old->index - from) & old->mask;
+		u32 todo = total - copied;
+
+		if (total > ring->mask)
+			err = -EINVAL;
+		if (err || todo <= 64 || !rounds--) {
+			if (!err)
+				odp_ring_copy(ring, copied, old, from + copied,
+					      todo);
+			copied = total;
+			break;
+		}
+		spin_unlock(&cqc->lock);
+		odp_ring_copy(ring, copied, old, from + copied, todo);
+		copied = total;
+		cond_resched();
+		spin_lock(&cqc->lock);
+	}
+	if (!err) {
+		ring->index = copied;
+		ring->buf->producer_index = copied;
+		cqc->ring = ring;
+	}
+	spin_unlock(&cqc->lock);
+	return err;
+}
+
+/* librxe polls nothing meanwhile, and maps the new ring then */
+static int cq_resize(struct odp_cq *cq, unsigned int cqe,
+		     struct ib_udata *udata)
+{
+	struct odp_ucontext *ctx =
+		rdma_udata_to_drv_context(udata, struct odp_ucontext, ibuc);
+	struct rxe_resize_cq_resp resp = {};
+	struct odp_ring *ring, *old;
+	struct odp_mmap_entry *entry;
+	int err;
+
+	ring = odp_ring_create(cqe, ODP_CQE_SLOT);
+	if (IS_ERR(ring))
+		return PTR_ERR(ring);
+	entry = odp_ring_publish(ring, &ctx->ibuc, &resp.mi);
+	if (IS_ERR(entry)) {
+		err = PTR_ERR(entry);
+		goto out;
+	}
+	/* before the change, so that it needn't be taken back */
+	err = odp_respond(udata, &resp, sizeof(resp));
+	if (!err) {
+		old = cq->core->ring;
+		err = replace_ring(cq->core, ring);
+	}
+	if (err) {
+		odp_ring_unpublish(entry);
+		goto out;
+	}
+	odp_ring_unpublish(cq->entry);
+	cq->entry = entry;
+	cq->ibcq.cqe = ring->mask;
+	ring = old;
+out:
+	odp_ring_put(ring);
+	return err;
+}
+
+int odp_resize_cq(struct ib_cq *ibcq, ODP_RESIZE_CQE cqe,
+		  struct ib_udata *udata)
+{
+	struct odp_cq *cq = to_odp_cq(ibcq);
+	int err;
+
+	if (cqe < 1 || cqe > ODP_MAX_CQE ||
+	    udata->outlen < sizeof(struct rxe_resize_cq_resp))
+		return -EINVAL;
+	mutex_lock(&cq->resize);
+	err = cq_resize(cq, cqe, udata);
+	mutex_unlock(&cq->resize);
 	return err;
 }
 
@@ -139,10 +242,11 @@ int odp_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 int odp_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct odp_cqc *cqc = to_odp_cq(ibcq)->core;
-	struct odp_ring *ring = cqc->ring;
+	struct odp_ring *ring;
 	int missed = 0;
 
 	spin_lock(&cqc->lock);
+	ring = cqc->ring;
 	/* a request for any completion is not weakened by a later one */
 	if (cqc->notify != IB_CQ_NEXT_COMP)
 		cqc->notify = flags & IB_CQ_SOLICITED_MASK;

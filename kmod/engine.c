@@ -10,7 +10,7 @@
 
 #include <linux/jiffies.h>
 
-#include "odp.h"
+#include "qp.h"
 
 /* Bytes that a doorbell moves before it lets its caller go on */
 #define INLINE_BUDGET	(256 * 1024)
@@ -85,8 +85,15 @@ void odp_qp_timer(struct work_struct *work)
 					  struct odp_qpc, timer);
 
 	spin_lock(&qp->lock);
-	if (qp->wait == ODP_WAIT_TIMER)
+	if (qp->wait == ODP_WAIT_TIMER) {
 		qp->wait = ODP_WAIT_NONE;
+	} else if (qp->wait == ODP_WAIT_FAULT && qp->type == IB_QPT_UD &&
+		   qp->miss_side == ODP_SIDE_RECV &&
+		   time_after_eq(jiffies, qp->fault_deadline)) {
+		/* a datagram's receiver may not hold its sender up for ever */
+		qp->wait = ODP_WAIT_NONE;
+		qp->fault_late = true;
+	}
 	spin_unlock(&qp->lock);
 	odp_qp_kick(qp);
 }
@@ -103,6 +110,14 @@ static enum ib_wc_opcode wc_opcode(u32 opcode)
 		return IB_WC_COMP_SWAP;
 	case IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD:
 		return IB_WC_FETCH_ADD;
+	case IB_UVERBS_WR_ATOMIC_WRITE:
+		return IB_WC_ATOMIC_WRITE;
+	case IB_UVERBS_WR_FLUSH:
+		return IB_WC_FLUSH;
+	case IB_UVERBS_WR_BIND_MW:
+		return IB_WC_BIND_MW;
+	case IB_UVERBS_WR_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
 	default:
 		return IB_WC_SEND;
 	}
@@ -123,8 +138,9 @@ static void finish(struct odp_qpc *qp, enum ib_wc_status status)
 	/* first, so that a completion means that there is room again */
 	qp->op.valid = false;
 	odp_ring_pop(qp->sq);
-	if (status || qp->sig_all || (wqe->send_flags & IB_SEND_SIGNALED))
-		odp_cqc_add(qp->scq, &wc, status != IB_WC_SUCCESS);
+	if ((status || qp->sig_all || (wqe->send_flags & IB_SEND_SIGNALED)) &&
+	    !odp_cqc_add(qp->scq, &wc, status != IB_WC_SUCCESS))
+		odp_qp_fail(qp, IB_QPS_ERR, IB_EVENT_QP_FATAL);
 	if (!status) {
 		odp_count(qp->dev, ODP_CNT_SENT_MSGS, 1);
 		odp_count(qp->dev, ODP_CNT_SENT_BYTES, wqe->sgl.length);
@@ -141,6 +157,9 @@ static bool fetch(struct odp_qpc *qp, enum odp_wqe_error *err)
 	*err = odp_wqe_fetch_send(odp_ring_head(qp->sq), &qp->limits, &op->wqe);
 	op->valid = true;
 	op->has_rwqe = false;
+	op->recv_failed = false;
+	op->late = false;
+	op->mcast_qpn = 0;
 	op->atomic_done = false;
 	op->done = 0;
 	op->retries = 0;
@@ -154,30 +173,6 @@ static void complete_error(struct odp_qpc *qp, enum ib_wc_status status)
 	odp_qp_fail(qp, qp->type == IB_QPT_UD ? IB_QPS_SQE : IB_QPS_ERR, 0);
 }
 
-static bool flush_recv(struct odp_qpc *qp, unsigned int max)
-{
-	struct ib_uverbs_wc wc = {
-		.status = IB_WC_WR_FLUSH_ERR,
-		.opcode = IB_WC_RECV,
-		.qp_num = qp->qpn,
-	};
-	struct rxe_recv_wqe *slot;
-	bool more = true;
-
-	while (max-- && more) {
-		spin_lock(&qp->rq_lock);
-		more = qp->state == IB_QPS_ERR && odp_ring_posted(qp->rq);
-		if (more) {
-			slot = odp_ring_head(qp->rq);
-			wc.wr_id = READ_ONCE(slot->wr_id);
-			odp_ring_pop(qp->rq);
-			odp_cqc_add(qp->rcq, &wc, true);
-		}
-		spin_unlock(&qp->rq_lock);
-	}
-	return more;
-}
-
 /* Returns true when there is more to flush */
 static bool flush(struct odp_qpc *qp, bool recv_too)
 {
@@ -189,7 +184,7 @@ static bool flush(struct odp_qpc *qp, bool recv_too)
 		if (!--max)
 			return true;
 	}
-	return recv_too && flush_recv(qp, max);
+	return recv_too && odp_recv_flush(qp, max);
 }
 
 static void retry_peer(struct odp_qpc *qp)
@@ -261,6 +256,9 @@ static bool drain(struct odp_qpc *qp, long budget)
 		wait = qp->wait;
 		failed = qp->fault_failed;
 		qp->fault_failed = false;
+		if (qp->fault_late)
+			qp->op.late = true;
+		qp->fault_late = false;
 		spin_unlock(&qp->lock);
 
 		if (state == IB_QPS_ERR || state == IB_QPS_SQE)
@@ -282,6 +280,12 @@ static bool drain(struct odp_qpc *qp, long budget)
 			failed = false;
 		}
 
+		if (failed && qp->type == IB_QPT_UD &&
+		    qp->miss_side == ODP_SIDE_RECV) {
+			/* the receiver learns, and not the sender */
+			qp->op.recv_failed = true;
+			failed = false;
+		}
 		if (failed)
 			step = odp_xfer_fail(qp, qp->miss_side, &status);
 		else if (qp->type == IB_QPT_UD)

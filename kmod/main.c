@@ -5,7 +5,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "odp.h"
+#include "qp.h"
 
 struct workqueue_struct *odp_wq;
 struct kmem_cache *odp_qpc_cache;
@@ -27,10 +27,10 @@ void odp_dealloc_driver(struct ib_device *ibdev)
 	mutex_lock(&devices_lock);
 	list_del_init(&dev->list);
 	mutex_unlock(&devices_lock);
-	WARN_ON(!xa_empty(&dev->qps) || !xa_empty(&dev->mrs) ||
-		!xa_empty(&dev->ahs));
+	WARN_ON(!xa_empty(&dev->qps) || !xa_empty(&dev->keys) ||
+		!xa_empty(&dev->ahs) || !list_empty(&dev->members));
 	xa_destroy(&dev->qps);
-	xa_destroy(&dev->mrs);
+	xa_destroy(&dev->keys);
 	xa_destroy(&dev->ahs);
 }
 
@@ -45,8 +45,10 @@ static int odp_device_add(const char *name)
 	ibdev = &dev->ibdev;
 	INIT_LIST_HEAD(&dev->list);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
-	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
+	xa_init_flags(&dev->keys, XA_FLAGS_ALLOC);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1);
+	INIT_LIST_HEAD(&dev->members);
+	rwlock_init(&dev->members_lock);
 
 	/* locally administered EUI-64; random, so that no two hosts share it */
 	dev->guid = (get_random_u64() | (2ULL << 56)) & ~(1ULL << 56);

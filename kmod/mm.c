@@ -19,7 +19,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "odp.h"
+#include "mem.h"
 
 /* Pages looked up in one go: bounds the time mmap_lock is held */
 #define FAULT_BATCH	64

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /* Memory regions and keys */
 
+#include <linux/hugetlb_inline.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
@@ -8,11 +9,34 @@
 #include <rdma/ib_umem.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "odp.h"
+#include "mem.h"
 
 #define ODP_MR_ACCESS (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |	\
 		       IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |	\
+		       IB_ACCESS_MW_BIND | IB_ACCESS_FLUSH_GLOBAL |		\
+		       IB_ZERO_BASED | IB_ACCESS_HUGETLB |			\
 		       IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
+
+/**
+ * odp_mr_get - the MR behind a key, whoever it belongs to
+ * @dev: the device
+ * @key: lkey or rkey, as the user wrote it
+ *
+ * Return: the MR, to be released with odp_users_put(&mr->users) within a
+ * bounded time; or NULL.
+ */
+struct odp_mr *odp_mr_get(struct odp_dev *dev, u32 key)
+{
+	struct odp_mr *mr;
+
+	rcu_read_lock();
+	mr = xa_load(&dev->keys, key >> 8);
+	if (xa_pointer_tag(mr) != ODP_KEY_MR ||
+	    (mr && !(mr->key == key && odp_users_get(&mr->users))))
+		mr = NULL;
+	rcu_read_unlock();
+	return mr;
+}
 
 /**
  * odp_mr_find - the MR behind a key, if it may be used so
@@ -21,22 +45,17 @@
  * @key: lkey or rkey, as the user wrote it
  * @access: IB_ACCESS_* bits that are all needed; 0 for a local read
  *
- * Return: the MR, to be released with odp_users_put(&mr->users) within a
- * bounded time; or NULL.
+ * Return: as odp_mr_get().
  */
 struct odp_mr *odp_mr_find(struct odp_dev *dev, struct ib_pd *pd, u32 key,
 			   int access)
 {
-	struct odp_mr *mr;
+	struct odp_mr *mr = odp_mr_get(dev, key);
 
-	rcu_read_lock();
-	mr = xa_load(&dev->mrs, key >> 8);
-	if (mr && !(mr->key == key && mr->pd == pd &&
-		    (mr->access & access) == access &&
-		    odp_users_get(&mr->users)))
-		mr = NULL;
-	rcu_read_unlock();
-	return mr;
+	if (!mr || (mr->pd == pd && (mr->access & access) == access))
+		return mr;
+	odp_users_put(&mr->users);
+	return NULL;
 }
 
 /**
@@ -56,8 +75,14 @@ int odp_mr_va(struct odp_mr *mr, u64 addr, u64 len, u64 *va)
 	return 0;
 }
 
-/* A key says nothing about other keys: index and tag are both random */
-static int mr_publish(struct odp_mr *mr)
+/**
+ * odp_key_alloc - a key that says nothing about other keys
+ * @dev: the device
+ * @entry: what the key stands for, tagged with what it is; found at
+ *         @key >> 8 as soon as this returns
+ * @key: result: the index and the low eight bits are both random
+ */
+int odp_key_alloc(struct odp_dev *dev, void *entry, u32 *key)
 {
 	unsigned int tries;
 	int err = -EBUSY;
@@ -65,13 +90,11 @@ static int mr_publish(struct odp_mr *mr)
 	for (tries = 0; err == -EBUSY && tries < 64; tries++) {
 		/* 0 and ~0 read like "no key" in many programs */
 		do {
-			mr->key = get_random_u32();
-		} while (!(mr->key >> 8) || mr->key >> 8 == 0xffffff);
-		err = xa_insert(&mr->dev->mrs, mr->key >> 8, mr,
+			*key = get_random_u32();
+		} while (!(*key >> 8) || *key >> 8 == 0xffffff);
+		err = xa_insert(&dev->keys, *key >> 8, entry,
 				GFP_KERNEL_ACCOUNT);
 	}
-	mr->ibmr.lkey = mr->key;
-	mr->ibmr.rkey = mr->key;
 	return err == -EBUSY ? -ENOSPC : err;
 }
 
@@ -104,6 +127,26 @@ static int mr_init_pinned(struct odp_mr *mr)
 	return 0;
 }
 
+/* Is all of this range of the caller's in hugetlbfs? */
+static bool range_is_huge(u64 start, u64 len)
+{
+	struct mm_struct *mm = current->mm;
+	u64 end = start + len;
+	u64 at = start;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+	while (at < end) {
+		struct vm_area_struct *vma = vma_lookup(mm, at);
+
+		if (!vma || !is_vm_hugetlb_page(vma))
+			break;
+		at = vma->vm_end;
+	}
+	mmap_read_unlock(mm);
+	return at >= end;
+}
+
 static int mr_init_odp(struct odp_mr *mr)
 {
 	struct odp_mm *m = odp_mm_get_current();
@@ -115,6 +158,11 @@ static int mr_init_odp(struct odp_mr *mr)
 	if (!odp_range_inside(0, m->size, mr->start, mr->length)) {
 		odp_mm_put_notifier(m);
 		return -EFAULT;
+	}
+	if ((mr->access & IB_ACCESS_HUGETLB) &&
+	    !range_is_huge(mr->start, mr->length)) {
+		odp_mm_put_notifier(m);
+		return -EINVAL;
 	}
 	mr->mm = m;
 	spin_lock(&m->mr_lock);
@@ -159,11 +207,18 @@ struct ib_mr *odp_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	mr->access = access;
 	mr->start = start;
 	mr->length = length;
-	mr->iova = iova;
+	/* ibv_reg_mr(3): bytes are counted from the MR's first one */
+	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
 	/* mlx5 has it so, and ibv_reg_mr(3) asks for NULL and SIZE_MAX */
 	mr->implicit = (access & IB_ACCESS_ON_DEMAND) && !start && !iova &&
 		       length == U64_MAX;
 
+	/* ibv_reg_mr(3): huge pages are promised for explicit ODP only */
+	if ((access & IB_ACCESS_HUGETLB) &&
+	    (mr->implicit || !(access & IB_ACCESS_ON_DEMAND))) {
+		err = -EINVAL;
+		goto err_free;
+	}
 	if (!mr->implicit &&
 	    (start + length < start || iova + length < iova)) {
 		err = -EINVAL;
@@ -175,11 +230,13 @@ struct ib_mr *odp_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 		err = mr_init_pinned(mr);
 	if (err)
 		goto err_free;
-	err = mr_publish(mr);
+	err = odp_key_alloc(mr->dev, mr, &mr->key);
 	if (err) {
 		mr_free(mr);
 		return ERR_PTR(err);
 	}
+	mr->ibmr.lkey = mr->key;
+	mr->ibmr.rkey = mr->key;
 	return &mr->ibmr;
 
 err_free:
@@ -191,74 +248,12 @@ int odp_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct odp_mr *mr = to_odp_mr(ibmr);
 
-	xa_erase(&mr->dev->mrs, mr->key >> 8);
+	/* ibv_dereg_mr(3): not while a memory window is bound to it */
+	if (atomic_cmpxchg(&mr->windows, 0, -1))
+		return -EBUSY;
+	xa_erase(&mr->dev->keys, mr->key >> 8);
 	/* copies are bounded; a fault holds the odp_mm and not the MR */
 	odp_users_drain(&mr->users);
 	mr_free(mr);
-	return 0;
-}
-
-/* Fault one range of an MR in, as advice: what can't be had is left out */
-static int fault_in(struct odp_mr *mr, u64 va, u64 len, bool write, bool nowait)
-{
-	unsigned int tries = 0;
-
-	while (len) {
-		u64 step;
-		int n;
-
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		n = odp_mm_fault(mr->mm, va, len, write, nowait);
-		if (n == -EAGAIN && !nowait && ++tries < 100)
-			continue;
-		if (n < 0)
-			return nowait ? 0 : n;
-		tries = 0;
-		atomic64_add(n, &mr->prefetched);
-		step = min(len, (u64)n * PAGE_SIZE - offset_in_page(va));
-		va += step;
-		len -= step;
-		cond_resched();
-	}
-	return 0;
-}
-
-int odp_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice,
-		  u32 flags, struct ib_sge *sg_list, u32 num_sge,
-		  struct uverbs_attr_bundle *attrs)
-{
-	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-	bool nowait = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
-	struct odp_dev *dev = to_odp_dev(pd->device);
-	u32 i;
-
-	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return -EOPNOTSUPP;
-
-	for (i = 0; i < num_sge; i++) {
-		struct ib_sge *sge = &sg_list[i];
-		struct odp_mr *mr;
-		u64 va;
-		int err;
-
-		mr = odp_mr_find(dev, pd, sge->lkey,
-				 write ? IB_ACCESS_LOCAL_WRITE : 0);
-		if (!mr)
-			return -ENOENT;
-		err = -EINVAL;
-		/* faults for the caller's memory only: no waiting on others */
-		if (mr->mm && mr->mm->mm == current->mm &&
-		    !odp_mr_va(mr, sge->addr, sge->length, &va)) {
-			struct odp_mm *m = mr->mm;
-
-			kref_get(&m->ref);
-			err = fault_in(mr, va, sge->length, write, nowait);
-			odp_mm_put(m);
-		}
-		odp_users_put(&mr->users);
-		if (err)
-			return err;
-	}
 	return 0;
 }

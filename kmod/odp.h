@@ -10,12 +10,16 @@
  *            a bounded time; destroy waits for them.  @ref keeps the memory,
  *            for a fault that may take for ever.
  *   odp_cqc  a CQ's ring, kept by every QP that completes into it.
+ *   odp_srqc an SRQ's ring, kept by every QP that receives from it.
  *   odp_mr   an MR.  @users as above; dereg waits for copies, never for faults.
+ *   odp_mwc  a memory window.  It counts the accesses under way, and whoever
+ *            ends its binding waits for them.
  *   odp_mm   the shadow page table of an address space, shared by all ODP MRs
  *            in it.
  *
- * Locks, outermost first: qpc->drain (mutex), qpc->rq_lock, qpc->lock,
- * leaf->lock, mm->inv_lock; cqc->lock is taken inside qpc locks.
+ * Locks, outermost first: qpc->drain, mwc->change (mutexes), qpc->rq_lock,
+ * srqc->lock, qpc->lock, mwc->lock, leaf->lock, mm->inv_lock; cqc->lock is
+ * taken inside qpc and srqc locks.
  * A drainer holds locks of its peer, but never its peer's mutex.
  */
 #ifndef RDMA_ODP_H
@@ -42,6 +46,8 @@
 #define ODP_MAX_QP		BIT(16)
 #define ODP_MAX_CQ		BIT(16)
 #define ODP_MAX_MR		BIT(18)
+#define ODP_MAX_SRQ		BIT(16)
+#define ODP_MAX_MCAST_ATTACH	4096
 #define ODP_MAX_PD		BIT(16)
 #define ODP_MAX_AH		BIT(16)
 #define ODP_MAX_RD_ATOMIC	128
@@ -59,6 +65,7 @@ enum odp_counter {
 	ODP_CNT_RETRY_EXCEEDED,
 	ODP_CNT_PROT_ERRORS,
 	ODP_CNT_UD_DROPPED,
+	ODP_CNT_UC_DROPPED,
 	ODP_CNT_FAULTS,
 	ODP_CNT_FAULTS_HANDLED,
 	ODP_CNT_FAULTS_SLOW,
@@ -72,10 +79,13 @@ struct odp_dev {
 	struct list_head list;
 	u64 guid;
 	struct xarray qps;		/* QPN -> odp_qpc */
-	struct xarray mrs;		/* key >> 8 -> odp_mr */
+	struct xarray keys;		/* key >> 8 -> odp_mr, or tagged odp_mwc */
 	struct xarray ahs;		/* ah_num -> odp_av */
 	u32 next_qpn;
 	u32 next_ah;
+	rwlock_t members_lock;
+	struct list_head members;	/* of multicast groups */
+	u32 num_members;
 	atomic64_t counters[ODP_NUM_COUNTERS];
 };
 
@@ -140,6 +150,8 @@ struct odp_mmap_entry {
 
 struct odp_ring *odp_ring_create(u32 min_slots, u32 slot_bytes);
 void odp_ring_put(struct odp_ring *ring);
+void odp_ring_copy(struct odp_ring *to, u32 at, struct odp_ring *from,
+		   u32 first, u32 count);
 struct odp_mmap_entry *odp_ring_publish(struct odp_ring *ring,
 					struct ib_ucontext *ctx,
 					struct mminfo *mi);
@@ -187,6 +199,7 @@ struct odp_cq {
 	struct ib_cq ibcq;
 	struct odp_cqc *core;
 	struct odp_mmap_entry *entry;
+	struct mutex resize;
 };
 
 static inline struct odp_cq *to_odp_cq(struct ib_cq *ibcq)
@@ -195,276 +208,48 @@ static inline struct odp_cq *to_odp_cq(struct ib_cq *ibcq)
 }
 
 void odp_cqc_put(struct odp_cqc *cqc);
-void odp_cqc_add(struct odp_cqc *cqc, const struct ib_uverbs_wc *wc,
+bool odp_cqc_add(struct odp_cqc *cqc, const struct ib_uverbs_wc *wc,
 		 bool solicited);
 int odp_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct uverbs_attr_bundle *attrs);
+int odp_resize_cq(struct ib_cq *ibcq, ODP_RESIZE_CQE cqe,
+		  struct ib_udata *udata);
 int odp_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int odp_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
-/* ------------------------------------------------------------- mm.c */
+/* ------------------------------------------------------------- srq.c */
 
-struct odp_mm {
-	struct mmu_notifier mn;
-	struct mm_struct *mm;
-	struct kref ref;		/* one is the notifier's */
-	struct xarray leaves;		/* va >> ODP_LEAF_SHIFT -> odp_leaf */
-	u64 size;			/* user addresses are below this */
-	spinlock_t inv_lock;
-	unsigned int inv_active;	/* invalidations between start and end */
-	unsigned long inv_start;	/* what they cover together */
-	unsigned long inv_end;
-	bool dead;			/* the address space is going away */
-	spinlock_t mr_lock;
-	struct list_head mrs;		/* for the counters */
-	struct workqueue_struct *wq;	/* faults; its own, so that a fault
-					 * blocked by one user starves no other
-					 */
-	struct mutex wq_lock;
-	struct work_struct free_work;
-};
-
-#define ODP_LEAF_SHIFT		21
-#define ODP_LEAF_SIZE		BIT(ODP_LEAF_SHIFT)
-#define ODP_LEAF_PAGES		(ODP_LEAF_SIZE >> PAGE_SHIFT)
-#define ODP_ENTRY_WRITE		1UL	/* in the low bits of the page pointer */
-
-/* 2 MiB of address space; entries hold no page reference: as in KVM, the
- * notifier is what keeps them true
- */
-struct odp_leaf {
-	rwlock_t lock;
-	u32 seq;			/* invalidations that met this leaf */
-	u32 present;
-	unsigned long *entry;		/* a page of them */
-};
-
-struct odp_mm *odp_mm_get_current(void);
-void odp_mm_put_notifier(struct odp_mm *m);
-void odp_mm_put(struct odp_mm *m);
-struct odp_leaf *odp_mm_leaf(struct odp_mm *m, u64 va);
-int odp_mm_fault(struct odp_mm *m, u64 va, u64 len, bool write, bool nowait);
-void odp_mm_module_exit(void);
-
-/* ------------------------------------------------------------- mr.c */
-
-struct odp_mr {
-	struct ib_mr ibmr;
-	struct rcu_head rcu;
-	struct odp_users users;
-	struct odp_dev *dev;
-	struct ib_pd *pd;
-	u32 key;
-	int access;
-	bool implicit;
-	u64 iova;
-	u64 start;
-	u64 length;
-	/* ODP */
-	struct odp_mm *mm;
-	struct list_head mm_node;
-	atomic64_t faults;
-	atomic64_t faults_handled;
-	atomic64_t invalidations;
-	atomic64_t invalidations_handled;
-	atomic64_t prefetched;
-	/* pinned */
-	struct ib_umem *umem;
-	struct page **pages;
-	unsigned int num_pages;
-};
-
-static inline struct odp_mr *to_odp_mr(struct ib_mr *ibmr)
-{
-	return container_of(ibmr, struct odp_mr, ibmr);
-}
-
-struct odp_mr *odp_mr_find(struct odp_dev *dev, struct ib_pd *pd, u32 key,
-			   int access);
-int odp_mr_va(struct odp_mr *mr, u64 addr, u64 len, u64 *va);
-struct ib_mr *odp_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
-			      u64 iova, int access, ODP_REG_MR_ARGS);
-int odp_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
-int odp_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice,
-		  u32 flags, struct ib_sge *sg_list, u32 num_sge,
-		  struct uverbs_attr_bundle *attrs);
-
-/* ------------------------------------------------------------- copy.c */
-
-/* Where bytes come from or go to */
-struct odp_place {
-	struct odp_mr *mr;	/* NULL: kernel memory at @kbuf */
-	u8 *kbuf;
-	u64 va;
-};
-
-enum odp_copy_result {
-	ODP_COPY_OK,
-	ODP_COPY_MISS_DST,	/* no translation that allows the access */
-	ODP_COPY_MISS_SRC,
-};
-
-enum odp_copy_result odp_copy(struct odp_place *dst, struct odp_place *src,
-			      size_t len, size_t *copied);
-enum odp_copy_result odp_atomic(struct odp_place *at, bool cmpswap,
-				u64 compare_add, u64 swap, u64 *old);
-
-/* ------------------------------------------------------------- qp.c */
-
-enum odp_wait {
-	ODP_WAIT_NONE,
-	ODP_WAIT_FAULT,
-	ODP_WAIT_TIMER,
-};
-
-/* Whose memory: decides the status when it can't be accessed */
-enum odp_side {
-	ODP_SIDE_LOCAL,
-	ODP_SIDE_REMOTE,	/* RDMA and atomics: rkey and address */
-	ODP_SIDE_RECV,		/* the receiver's scatter list */
-};
-
-/* The send work request that is being carried out */
-struct odp_op {
-	bool valid;
-	bool has_rwqe;		/* @rwqe is the peer's receive WQE */
-	bool atomic_done;
-	u64 done;		/* bytes moved */
-	u64 atomic_old;
-	u8 retries;
-	u8 rnr_retries;
-	u32 rq_index;		/* where and when @rwqe was taken */
-	u32 rq_epoch;
-	struct odp_send_wqe wqe;
-	struct odp_recv_wqe rwqe;
-};
-
-struct odp_qpc {
+struct odp_srqc {
 	struct kref ref;
-	struct rcu_head rcu;
-	struct odp_users users;
-	struct odp_dev *dev;
-	struct ib_qp *ibqp;		/* under @lock; NULL once destroyed */
-	struct ib_pd *pd;
-	enum ib_qp_type type;
-	u32 qpn;
-	bool sig_all;
-	struct odp_wqe_limits limits;
-	struct ib_qp_cap cap;
-	struct odp_cqc *scq;
-	struct odp_cqc *rcq;
-
 	spinlock_t lock;
-	enum ib_qp_state state;		/* under @lock; read without it as a hint */
-	struct ib_qp_attr attr;
-	enum odp_wait wait;
-	u32 wait_gen;
-	bool fault_failed;		/* the fault waited for can't be served */
-
-	struct mutex drain;		/* owner of the send queue */
-	bool kick;
-	struct odp_ring *sq;
-	struct odp_op op;
-	enum odp_side miss_side;	/* whose memory the pending fault is for */
-	struct work_struct work;
-	struct delayed_work timer;
-
-	spinlock_t rq_lock;
-	struct odp_ring *rq;
-	u32 epoch;			/* times the receive queue was reset */
-	bool sender_waits;		/* our peer waits for a receive WQE */
-	u8 *ud_buf;			/* UD: a datagram on its way */
+	struct odp_ring *ring;
+	struct ib_srq *ibsrq;		/* NULL once destroyed */
+	u32 max_sge;
+	u32 limit;			/* tell when there are fewer; 0: don't */
 };
 
-struct odp_qp {
-	struct ib_qp ibqp;
-	struct odp_qpc *core;
-	struct odp_mmap_entry *sq_entry;
-	struct odp_mmap_entry *rq_entry;
+struct odp_srq {
+	struct ib_srq ibsrq;
+	struct odp_srqc *core;
+	struct odp_mmap_entry *entry;
+	struct mutex change;
 };
 
-static inline struct odp_qp *to_odp_qp(struct ib_qp *ibqp)
+static inline struct odp_srq *to_odp_srq(struct ib_srq *ibsrq)
 {
-	return container_of(ibqp, struct odp_qp, ibqp);
+	return container_of(ibsrq, struct odp_srq, ibsrq);
 }
 
-int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
-		  struct ib_udata *udata);
-int odp_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
-		  struct ib_udata *udata);
-int odp_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
-		 struct ib_qp_init_attr *init);
-int odp_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
-void odp_qpc_put(struct odp_qpc *qp);
-struct odp_qpc *odp_qp_find(struct odp_dev *dev, u32 qpn);
-void odp_qp_event(struct odp_qpc *qp, enum ib_event_type event);
-void odp_qp_fail(struct odp_qpc *qp, enum ib_qp_state state,
-		 enum ib_event_type event);
-
-/* ------------------------------------------------------------- engine.c */
-
-int odp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
-		  const struct ib_send_wr **bad_wr);
-void odp_qp_kick(struct odp_qpc *qp);
-void odp_qp_work(struct work_struct *work);
-void odp_qp_timer(struct work_struct *work);
-bool odp_qp_wait(struct odp_qpc *qp, enum odp_wait wait, u32 *gen);
-void odp_qp_wake(struct odp_qpc *qp, u32 gen, bool failed);
-
-/* ------------------------------------------------------------- xfer.c */
-
-enum odp_step {
-	ODP_STEP_DONE,		/* the message has been carried out */
-	ODP_STEP_AGAIN,		/* budget used up; more to do */
-	ODP_STEP_WAIT,		/* a page fault is under way */
-	ODP_STEP_NO_PEER,	/* nobody answers: transport retry */
-	ODP_STEP_RNR,		/* the receiver has no WQE */
-	ODP_STEP_LATER,		/* no memory for the moment */
-	ODP_STEP_ERROR,		/* with a status; the QP goes into error */
-};
-
-enum odp_step odp_xfer(struct odp_qpc *qp, long *budget,
-		       enum ib_wc_status *status);
-enum odp_step odp_xfer_fail(struct odp_qpc *qp, enum odp_side side,
-			    enum ib_wc_status *status);
-
-/* A list or a remote range, read or written from front to back */
-struct odp_stream {
-	struct odp_dev *dev;
-	struct ib_pd *pd;
-	enum odp_side side;
-	int access;
-	u8 *kbuf;			/* kernel memory, or */
-	const struct odp_sgl *sgl;	/* a list, or */
-	u32 key;			/* a range */
-	u64 addr;
-	u64 len;
-	/* state */
-	struct odp_mr *mr;
-	u32 idx;			/* the SGE that @mr belongs to */
-	u64 base;			/* bytes of the SGEs before it */
-};
-
-enum odp_step odp_move(struct odp_qpc *qp, struct odp_stream *dst,
-		       struct odp_stream *src, u64 total, u64 *done,
-		       long *budget, enum odp_side *bad);
-int odp_stream_map(struct odp_stream *s, u64 pos, struct odp_place *place,
-		   u64 *avail);
-void odp_stream_close(struct odp_stream *s);
-enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
-			struct odp_place *place, u64 len, bool write,
-			long *budget);
-
-/* ------------------------------------------------------------- peer.c */
-
-struct odp_qpc *odp_peer_get(struct odp_qpc *qp);
-void odp_peer_wake(struct odp_qpc *qp);
-bool odp_recv_take(struct odp_qpc *peer, struct odp_op *op,
-		   enum odp_wqe_error *err, bool consume);
-bool odp_recv_complete(struct odp_qpc *peer, struct odp_op *op,
-		       struct ib_uverbs_wc *wc, bool pop);
-enum odp_step odp_xfer_ud(struct odp_qpc *qp, long *budget,
-			  enum ib_wc_status *status);
+void odp_srqc_put(struct odp_srqc *srq);
+bool odp_srq_peek(struct odp_srqc *srq, struct odp_recv_wqe *wqe,
+		  enum odp_wqe_error *err);
+void odp_srq_pop(struct odp_srqc *srq);
+int odp_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
+		   struct ib_udata *udata);
+int odp_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+		   enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int odp_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int odp_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 
 /* ------------------------------------------------------------- the rest */
 

@@ -21,7 +21,10 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
-#define barrier() __asm__ __volatile__("" : : : "memory")
+static inline void barrier(void)
+{
+	__asm__ __volatile__("" : : : "memory");
+}
 #endif
 
 #include <rdma/ib_user_verbs.h>

@@ -5,7 +5,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "odp.h"
+#include "qp.h"
 
 #define ODP_QPN_FIRST	16	/* 0 and 1 are the management QPs */
 #define ODP_QPN_MASK	0xffffff
@@ -18,8 +18,11 @@ static void qpc_free(struct kref *ref)
 		odp_ring_put(qp->sq);
 	if (qp->rq)
 		odp_ring_put(qp->rq);
+	if (qp->srq)
+		odp_srqc_put(qp->srq);
 	odp_cqc_put(qp->scq);
 	odp_cqc_put(qp->rcq);
+	kfree(qp->rx);
 	kfree(qp->ud_buf);
 	kfree_rcu(qp, rcu);
 }
@@ -128,7 +131,8 @@ static void round_cap(struct odp_qpc *qp, struct ib_qp_cap *cap)
 		cap->max_recv_wr = qp->rq->mask;
 	qp->limits.max_sge = cap->max_send_sge;
 	qp->limits.max_inline = cap->max_inline_data;
-	qp->limits.ud = qp->type == IB_QPT_UD;
+	qp->limits.transport = qp->type == IB_QPT_UD ? ODP_UD :
+			       qp->type == IB_QPT_UC ? ODP_UC : ODP_RC;
 	qp->cap = *cap;
 }
 
@@ -142,6 +146,8 @@ static int make_rings(struct odp_qpc *qp, struct ib_qp_cap *cap)
 	if (IS_ERR(ring))
 		return PTR_ERR(ring);
 	qp->sq = ring;
+	if (qp->srq)
+		return 0;
 	ring = odp_ring_create(max(cap->max_recv_wr, 1U),
 			       odp_wqe_recv_slot(cap->max_recv_sge));
 	if (IS_ERR(ring))
@@ -159,10 +165,12 @@ static int publish(struct odp_qp *qp, struct ib_udata *udata)
 	struct odp_mmap_entry *entry;
 	int err;
 
-	entry = odp_ring_publish(qpc->rq, &ctx->ibuc, &resp.rq_mi);
-	if (IS_ERR(entry))
-		return PTR_ERR(entry);
-	qp->rq_entry = entry;
+	if (qpc->rq) {
+		entry = odp_ring_publish(qpc->rq, &ctx->ibuc, &resp.rq_mi);
+		if (IS_ERR(entry))
+			return PTR_ERR(entry);
+		qp->rq_entry = entry;
+	}
 	entry = odp_ring_publish(qpc->sq, &ctx->ibuc, &resp.sq_mi);
 	if (IS_ERR(entry))
 		return PTR_ERR(entry);
@@ -184,12 +192,18 @@ int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 
 	if (!udata || udata->outlen < sizeof(struct rxe_create_qp_resp))
 		return -EINVAL;
-	if (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD)
+	if (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UC &&
+	    init->qp_type != IB_QPT_UD)
 		return -EOPNOTSUPP;
-	if (init->create_flags || init->srq)
+	if (init->create_flags)
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
+	if (init->srq) {
+		/* its receive work requests are posted elsewhere */
+		init->cap.max_recv_wr = 0;
+		init->cap.max_recv_sge = 0;
+	}
 	err = check_cap(&init->cap);
 	if (err)
 		return err;
@@ -221,6 +235,13 @@ int odp_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		qpc->ud_buf = kmalloc(ODP_GRH_LEN + ODP_UD_MTU,
 				      GFP_KERNEL_ACCOUNT);
 		if (!qpc->ud_buf)
+			goto err;
+	}
+	if (init->srq) {
+		qpc->srq = to_odp_srq(init->srq)->core;
+		kref_get(&qpc->srq->ref);
+		qpc->rx = kzalloc_obj(*qpc->rx, GFP_KERNEL_ACCOUNT);
+		if (!qpc->rx)
 			goto err;
 	}
 	err = make_rings(qpc, &init->cap);
@@ -320,12 +341,7 @@ static void reset_rings(struct odp_qpc *qp)
 	qp->op.valid = false;
 	while (odp_ring_posted(qp->sq))
 		odp_ring_pop(qp->sq);
-	spin_lock(&qp->rq_lock);
-	qp->epoch++;
-	qp->sender_waits = false;
-	while (odp_ring_posted(qp->rq))
-		odp_ring_pop(qp->rq);
-	spin_unlock(&qp->rq_lock);
+	odp_recv_reset(qp);
 }
 
 int odp_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
@@ -352,8 +368,10 @@ int odp_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		mutex_unlock(&qp->drain);
 		return -EINVAL;
 	}
-	if (next == IB_QPS_RESET)
+	if (next == IB_QPS_RESET) {
 		destroy_av(qp);
+		qp->comm_est = false;
+	}
 	store_attr(qp, attr, mask);
 	set_state(qp, next);
 	spin_unlock(&qp->lock);

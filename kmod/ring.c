@@ -76,6 +76,25 @@ void odp_ring_put(struct odp_ring *ring)
 }
 
 /**
+ * odp_ring_copy - copy entries to another ring, for resizing
+ * @to: not in use yet, with slots at least as large
+ * @at: index of the first one there
+ * @from: whose entries nobody takes away or rewrites meanwhile; a user who
+ *        does gets what he deserves
+ * @first: index of the first one
+ * @count: how many
+ */
+void odp_ring_copy(struct odp_ring *to, u32 at, struct odp_ring *from,
+		   u32 first, u32 count)
+{
+	size_t bytes = 1UL << from->log2_slot;
+
+	while (count--)
+		memcpy(odp_ring_slot(to, at++), odp_ring_slot(from, first++),
+		       bytes);
+}
+
+/**
  * odp_ring_publish - make a ring mappable and say where
  * @ring: gets one more reference, held by the entry
  * @ctx: the only context that can map it

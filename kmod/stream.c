@@ -8,7 +8,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "odp.h"
+#include "qp.h"
 
 /* An ODP page fault that has to sleep */
 struct odp_fault {
@@ -34,7 +34,10 @@ void odp_stream_close(struct odp_stream *s)
 {
 	if (s->mr)
 		odp_users_put(&s->mr->users);
+	if (s->mw)
+		odp_mw_leave(s->mw);
 	s->mr = NULL;
+	s->mw = NULL;
 }
 
 /**
@@ -77,12 +80,17 @@ int odp_stream_map(struct odp_stream *s, u64 pos, struct odp_place *place,
 		len = sge->length;
 		key = sge->lkey;
 	}
-	if (!s->mr) {
-		s->mr = odp_mr_find(s->dev, s->pd, key, s->access);
-		if (!s->mr)
-			return -EACCES;
+	if (!s->mr)
+		s->mr = odp_mr_find(s->qp->dev, s->qp->pd, key, s->access);
+	/* a window's key is for the peer only */
+	if (!s->mr && s->side == ODP_SIDE_REMOTE) {
+		s->mw_addr = addr;
+		s->mw = odp_mw_enter(s->qp, key, s->access, &s->mw_addr, len,
+				     &s->mr);
 	}
-	if (odp_mr_va(s->mr, addr, len, &va))
+	if (!s->mr)
+		return -EACCES;
+	if (odp_mr_va(s->mr, s->mw ? s->mw_addr : addr, len, &va))
 		return -EACCES;
 	place->mr = s->mr;
 	place->va = va + (pos - s->base);
@@ -157,7 +165,7 @@ enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
 	/* most pages are there for the CPU already: no worker needed */
 	n = odp_mm_fault(place->mr->mm, place->va, len, write, true);
 	if (n > 0) {
-		fault_count(s->dev, place->mr, n);
+		fault_count(s->qp->dev, place->mr, n);
 		*budget -= n * 256;
 		return ODP_STEP_DONE;
 	}
@@ -169,13 +177,13 @@ enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
 	if (!f)
 		return ODP_STEP_LATER;
 	INIT_WORK(&f->work, fault_work);
-	f->dev = s->dev;
+	f->dev = s->qp->dev;
 	f->qp = qp;
 	f->mm = place->mr->mm;
 	f->va = place->va;
 	f->len = len;
 	f->write = write;
-	f->pd = s->pd;
+	f->pd = s->qp->pd;
 	f->key = place->mr->key;
 	f->side = s->side;
 	qp->miss_side = s->side;
@@ -185,10 +193,10 @@ enum odp_step odp_fault(struct odp_qpc *qp, struct odp_stream *s,
 	}
 	__module_get(THIS_MODULE);
 	/* rdma_rxe's exit can take the device away under us */
-	get_device(&s->dev->ibdev.dev);
+	get_device(&f->dev->ibdev.dev);
 	kref_get(&qp->ref);
 	kref_get(&f->mm->ref);
-	odp_count(s->dev, ODP_CNT_FAULTS_SLOW, 1);
+	odp_count(f->dev, ODP_CNT_FAULTS_SLOW, 1);
 	queue_work(f->mm->wq, &f->work);
 	return ODP_STEP_WAIT;
 }

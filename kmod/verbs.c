@@ -5,13 +5,16 @@
 #include <linux/slab.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "odp.h"
+#include "qp.h"
 
 #define ODP_PKEY	0xffff	/* the default partition, full member */
 
-#define ODP_RC_CAPS (IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |	\
-		     IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |	\
-		     IB_ODP_SUPPORT_ATOMIC)
+#define ODP_UD_CAPS (IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |	\
+		     IB_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UC_CAPS (ODP_UD_CAPS | IB_ODP_SUPPORT_WRITE)
+#define ODP_RC_CAPS (ODP_UC_CAPS | IB_ODP_SUPPORT_READ |			\
+		     IB_ODP_SUPPORT_ATOMIC | IB_ODP_SUPPORT_FLUSH |	\
+		     IB_ODP_SUPPORT_ATOMIC_WRITE)
 
 static int odp_query_device(struct ib_device *ibdev,
 			    struct ib_device_attr *attr, struct ib_udata *udata)
@@ -31,7 +34,15 @@ static int odp_query_device(struct ib_device *ibdev,
 	attr->max_qp_wr = ODP_MAX_WR - 1;
 	attr->device_cap_flags = IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SYS_IMAGE_GUID |
-				 IB_DEVICE_RC_RNR_NAK_GEN;
+				 IB_DEVICE_RC_RNR_NAK_GEN |
+				 IB_DEVICE_CURR_QP_STATE_MOD |
+				 IB_DEVICE_UD_AV_PORT_ENFORCE |
+				 IB_DEVICE_SRQ_RESIZE |
+				 IB_DEVICE_MEM_WINDOW |
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS |
+				 IB_DEVICE_ATOMIC_WRITE |
+				 IB_DEVICE_FLUSH_GLOBAL;
 	attr->kernel_cap_flags = IBK_ON_DEMAND_PAGING;
 	attr->max_send_sge = ODP_MAX_SGE;
 	attr->max_recv_sge = ODP_MAX_SGE;
@@ -46,11 +57,19 @@ static int odp_query_device(struct ib_device *ibdev,
 	attr->atomic_cap = IB_ATOMIC_GLOB;
 	attr->masked_atomic_cap = IB_ATOMIC_NONE;
 	attr->max_ah = ODP_MAX_AH;
+	attr->max_mw = ODP_MAX_MR;
+	attr->max_srq = ODP_MAX_SRQ;
+	attr->max_srq_wr = ODP_MAX_WR - 1;
+	attr->max_srq_sge = ODP_MAX_SGE;
+	attr->max_mcast_grp = ODP_MAX_MCAST_ATTACH;
+	attr->max_mcast_qp_attach = ODP_MAX_MCAST_ATTACH;
+	attr->max_total_mcast_qp_attach = ODP_MAX_MCAST_ATTACH;
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	attr->odp_caps.general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
 	attr->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC_CAPS;
-	attr->odp_caps.per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
+	attr->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC_CAPS;
+	attr->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD_CAPS;
 	return 0;
 }
 
@@ -218,19 +237,25 @@ const struct ib_device_ops odp_dev_ops = {
 
 	.advise_mr = odp_advise_mr,
 	.alloc_hw_port_stats = odp_alloc_hw_stats,
+	.alloc_mw = odp_alloc_mw,
 	.alloc_pd = odp_alloc_pd,
 	.alloc_ucontext = odp_alloc_ucontext,
+	.attach_mcast = odp_attach_mcast,
 	.create_ah = odp_create_ah,
 	.create_cq = odp_create_cq,
 	.create_qp = odp_create_qp,
+	.create_srq = odp_create_srq,
 	.create_user_ah = odp_create_ah,
 	.dealloc_driver = odp_dealloc_driver,
+	.dealloc_mw = odp_dealloc_mw,
 	.dealloc_pd = odp_dealloc_pd,
 	.dealloc_ucontext = odp_dealloc_ucontext,
 	.dereg_mr = odp_dereg_mr,
 	.destroy_ah = odp_destroy_ah,
 	.destroy_cq = odp_destroy_cq,
 	.destroy_qp = odp_destroy_qp,
+	.destroy_srq = odp_destroy_srq,
+	.detach_mcast = odp_detach_mcast,
 	.disassociate_ucontext = odp_disassociate_ucontext,
 	.fill_res_mr_entry = odp_fill_res_mr_entry,
 	.fill_stat_mr_entry = odp_fill_stat_mr_entry,
@@ -240,6 +265,7 @@ const struct ib_device_ops odp_dev_ops = {
 	.mmap = odp_mmap,
 	.mmap_free = odp_mmap_free,
 	.modify_qp = odp_modify_qp,
+	.modify_srq = odp_modify_srq,
 	.post_send = odp_post_send,
 	.query_ah = odp_query_ah,
 	.query_device = odp_query_device,
@@ -247,12 +273,16 @@ const struct ib_device_ops odp_dev_ops = {
 	.query_pkey = odp_query_pkey,
 	.query_port = odp_query_port,
 	.query_qp = odp_query_qp,
+	.query_srq = odp_query_srq,
 	.reg_user_mr = odp_reg_user_mr,
 	.req_notify_cq = odp_req_notify_cq,
+	.ODP_RESIZE_CQ_OP = odp_resize_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, odp_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, odp_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, odp_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, odp_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, odp_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_srq, odp_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, odp_ucontext, ibuc),
 };

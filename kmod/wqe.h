@@ -22,16 +22,22 @@ enum odp_wqe_error {
 	ODP_WQE_BAD_LENGTH,	/* longer than a message may be */
 };
 
+enum odp_transport {
+	ODP_RC,
+	ODP_UC,
+	ODP_UD,
+};
+
 /**
  * struct odp_wqe_limits - what the QP was created with
  * @max_sge: SGEs a WQE may have
  * @max_inline: inline bytes a WQE may have
- * @ud: the QP is UD, so only SEND is allowed and the MTU limits it
+ * @transport: decides the opcodes, and the length: a datagram fits the MTU
  */
 struct odp_wqe_limits {
 	u32 max_sge;
 	u32 max_inline;
-	bool ud;
+	enum odp_transport transport;
 };
 
 /**
@@ -58,10 +64,19 @@ struct odp_sgl {
  * @opcode: enum ib_uverbs_wr_opcode
  * @send_flags: IB_SEND_* bits, unknown ones cleared by use
  * @imm: immediate data, as sent
- * @remote_addr: RDMA and atomics
- * @rkey: RDMA and atomics
+ * @inv_rkey: the key that SEND_WITH_INV and LOCAL_INV invalidate
+ * @remote_addr: RDMA, atomics and FLUSH
+ * @rkey: RDMA, atomics and FLUSH; BIND_MW: the window's key afterwards
  * @compare_add: atomics
  * @swap: atomics
+ * @flush_len: bytes
+ * @flush_type: IB_FLUSH_* bits
+ * @flush_level: IB_FLUSH_RANGE or IB_FLUSH_MR
+ * @mw_addr: BIND_MW: the window's first byte
+ * @mw_len: BIND_MW: its bytes; 0 takes the binding away
+ * @mw_lkey: BIND_MW: the MR to bind to
+ * @mw_rkey: BIND_MW: the window's key before
+ * @mw_access: BIND_MW: IB_ACCESS_REMOTE_* and IB_ZERO_BASED
  * @remote_qpn: UD
  * @remote_qkey: UD
  * @ah_num: UD
@@ -72,10 +87,27 @@ struct odp_send_wqe {
 	u32 opcode;
 	u32 send_flags;
 	__be32 imm;
+	u32 inv_rkey;
 	u64 remote_addr;
 	u32 rkey;
-	u64 compare_add;
-	u64 swap;
+	union {
+		struct {
+			u64 compare_add;
+			u64 swap;
+		};
+		struct {
+			u32 flush_len;
+			u8 flush_type;
+			u8 flush_level;
+		};
+		struct {
+			u64 mw_addr;
+			u64 mw_len;
+			u32 mw_lkey;
+			u32 mw_rkey;
+			u32 mw_access;
+		};
+	};
 	u32 remote_qpn;
 	u32 remote_qkey;
 	u32 ah_num;

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * RC operations: requester and responder in one, since both ends are on this
- * host.  Each call takes the operation at the head of the send queue a bounded
- * step further; all that it keeps is in qp->op.
+ * Operations of connected QPs, RC and UC: requester and responder in one, since
+ * both ends are on this host.  Each call takes the operation at the head of the
+ * send queue a bounded step further; all that it keeps is in qp->op.
+ *
+ * The requester of a UC QP never learns what became of its message: whatever
+ * the responder objects to is as if lost on the wire.
  */
 
-#include "odp.h"
+#include "qp.h"
+
+/* IBV_WC_WITH_INV of libibverbs; the kernel's own IB_WC_WITH_INVALIDATE is a
+ * different bit, and librxe hands our completions to programs as they are
+ */
+#define ODP_WC_WITH_INV		(1 << 3)
 
 static void local_stream(struct odp_qpc *qp, struct odp_stream *s, int access)
 {
 	*s = (struct odp_stream){
-		.dev = qp->dev, .pd = qp->pd, .side = ODP_SIDE_LOCAL,
-		.access = access, .sgl = &qp->op.wqe.sgl,
+		.qp = qp, .side = ODP_SIDE_LOCAL, .access = access,
+		.sgl = &qp->op.wqe.sgl,
 	};
 }
 
@@ -19,8 +27,8 @@ static void remote_stream(struct odp_qpc *qp, struct odp_qpc *peer,
 			  struct odp_stream *s, int access, u64 len)
 {
 	*s = (struct odp_stream){
-		.dev = peer->dev, .pd = peer->pd, .side = ODP_SIDE_REMOTE,
-		.access = access, .key = qp->op.wqe.rkey,
+		.qp = peer, .side = ODP_SIDE_REMOTE, .access = access,
+		.key = qp->op.wqe.rkey,
 		.addr = qp->op.wqe.remote_addr, .len = len,
 	};
 }
@@ -29,7 +37,7 @@ static void recv_stream(struct odp_qpc *qp, struct odp_qpc *peer,
 			struct odp_stream *s)
 {
 	*s = (struct odp_stream){
-		.dev = peer->dev, .pd = peer->pd, .side = ODP_SIDE_RECV,
+		.qp = peer, .side = ODP_SIDE_RECV,
 		.access = IB_ACCESS_LOCAL_WRITE, .sgl = &qp->op.rwqe.sgl,
 	};
 }
@@ -44,14 +52,24 @@ static void recv_fail(struct odp_qpc *qp, struct odp_qpc *peer,
 		.src_qp = qp->qpn,
 	};
 
-	odp_recv_complete(peer, &qp->op, &wc, true);
+	odp_recv_complete(peer, &qp->op, &wc);
 	odp_qp_fail(peer, IB_QPS_ERR, 0);
+}
+
+/* The responder of a UC QP: the message is lost, the next one is a new one */
+static enum odp_step drop(struct odp_qpc *qp)
+{
+	qp->op.has_rwqe = false;
+	odp_count(qp->dev, ODP_CNT_UC_DROPPED, 1);
+	return ODP_STEP_DONE;
 }
 
 static enum odp_step fail(struct odp_qpc *qp, struct odp_qpc *peer,
 			  enum odp_side side, enum ib_wc_status *status)
 {
 	odp_count(qp->dev, ODP_CNT_PROT_ERRORS, 1);
+	if (qp->type == IB_QPT_UC && side != ODP_SIDE_LOCAL)
+		return drop(qp);
 	switch (side) {
 	case ODP_SIDE_LOCAL:
 		*status = IB_WC_LOC_PROT_ERR;
@@ -68,9 +86,11 @@ static enum odp_step fail(struct odp_qpc *qp, struct odp_qpc *peer,
 	return ODP_STEP_ERROR;
 }
 
-static enum odp_step invalid_request(struct odp_qpc *peer,
+static enum odp_step invalid_request(struct odp_qpc *qp, struct odp_qpc *peer,
 				     enum ib_wc_status *status)
 {
+	if (qp->type == IB_QPT_UC)
+		return drop(qp);
 	*status = IB_WC_REM_INV_REQ_ERR;
 	odp_qp_fail(peer, IB_QPS_ERR, IB_EVENT_QP_REQ_ERR);
 	return ODP_STEP_ERROR;
@@ -90,15 +110,14 @@ static enum odp_step need_recv(struct odp_qpc *qp, struct odp_qpc *peer,
 		op->has_rwqe = false;
 		op->done = 0;
 	}
-	if (!odp_recv_take(peer, op, &err, false))
+	if (!odp_recv_take(peer, op, &err))
 		return ODP_STEP_RNR;
 	op->has_rwqe = true;
-	if (err) {
-		*status = IB_WC_REM_OP_ERR;
-		recv_fail(qp, peer, IB_WC_LOC_QP_OP_ERR);
-		return ODP_STEP_ERROR;
-	}
-	return ODP_STEP_DONE;
+	if (!err)
+		return ODP_STEP_DONE;
+	recv_fail(qp, peer, IB_WC_LOC_QP_OP_ERR);
+	*status = IB_WC_REM_OP_ERR;
+	return ODP_STEP_ERROR;
 }
 
 static enum odp_step complete_recv(struct odp_qpc *qp, struct odp_qpc *peer,
@@ -116,8 +135,11 @@ static enum odp_step complete_recv(struct odp_qpc *qp, struct odp_qpc *peer,
 	    op->wqe.opcode == IB_UVERBS_WR_RDMA_WRITE_WITH_IMM) {
 		wc.wc_flags = IB_WC_WITH_IMM;
 		wc.ex.imm_data = op->wqe.imm;
+	} else if (op->wqe.opcode == IB_UVERBS_WR_SEND_WITH_INV) {
+		wc.wc_flags = ODP_WC_WITH_INV;
+		wc.ex.invalidate_rkey = op->wqe.inv_rkey;
 	}
-	if (!odp_recv_complete(peer, op, &wc, true)) {
+	if (!odp_recv_complete(peer, op, &wc)) {
 		/* it went away under us: as if the last packet was lost */
 		op->done = 0;
 		return ODP_STEP_NO_PEER;
@@ -153,6 +175,8 @@ static enum odp_step xfer_send(struct odp_qpc *qp, struct odp_qpc *peer,
 	if (step != ODP_STEP_DONE)
 		return step;
 	if (op->wqe.sgl.length > op->rwqe.sgl.length) {
+		if (qp->type == IB_QPT_UC)
+			return drop(qp);
 		recv_fail(qp, peer, IB_WC_LOC_LEN_ERR);
 		*status = IB_WC_REM_INV_REQ_ERR;
 		return ODP_STEP_ERROR;
@@ -161,8 +185,15 @@ static enum odp_step xfer_send(struct odp_qpc *qp, struct odp_qpc *peer,
 	recv_stream(qp, peer, &dst);
 	step = move(qp, peer, &dst, &src, op->wqe.sgl.length, ODP_CNT_SENDS,
 		    budget, status);
-	if (step != ODP_STEP_DONE)
+	/* a lost one has given its receive work request back */
+	if (step != ODP_STEP_DONE || !op->has_rwqe)
 		return step;
+	if (op->wqe.opcode == IB_UVERBS_WR_SEND_WITH_INV &&
+	    !odp_mw_invalidate(peer, op->wqe.inv_rkey)) {
+		recv_fail(qp, peer, IB_WC_MW_BIND_ERR);
+		*status = IB_WC_REM_OP_ERR;
+		return qp->type == IB_QPT_UC ? ODP_STEP_DONE : ODP_STEP_ERROR;
+	}
 	return complete_recv(qp, peer, IB_WC_RECV);
 }
 
@@ -175,7 +206,7 @@ static enum odp_step xfer_write(struct odp_qpc *qp, struct odp_qpc *peer,
 	enum odp_step step;
 
 	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_WRITE))
-		return invalid_request(peer, status);
+		return invalid_request(qp, peer, status);
 	if (imm) {
 		step = need_recv(qp, peer, status);
 		if (step != ODP_STEP_DONE)
@@ -186,7 +217,7 @@ static enum odp_step xfer_write(struct odp_qpc *qp, struct odp_qpc *peer,
 		      op->wqe.sgl.length);
 	step = move(qp, peer, &dst, &src, op->wqe.sgl.length, ODP_CNT_WRITES,
 		    budget, status);
-	if (step != ODP_STEP_DONE || !imm)
+	if (step != ODP_STEP_DONE || !imm || !op->has_rwqe)
 		return step;
 	return complete_recv(qp, peer, IB_WC_RECV_RDMA_WITH_IMM);
 }
@@ -198,7 +229,7 @@ static enum odp_step xfer_read(struct odp_qpc *qp, struct odp_qpc *peer,
 	struct odp_stream src, dst;
 
 	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_READ))
-		return invalid_request(peer, status);
+		return invalid_request(qp, peer, status);
 	local_stream(qp, &dst, IB_ACCESS_LOCAL_WRITE);
 	remote_stream(qp, peer, &src, IB_ACCESS_REMOTE_READ,
 		      op->wqe.sgl.length);
@@ -218,7 +249,7 @@ static enum odp_step atomic_remote(struct odp_qpc *qp, struct odp_qpc *peer,
 
 	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_ATOMIC) ||
 	    op->wqe.remote_addr & 7)
-		return invalid_request(peer, status);
+		return invalid_request(qp, peer, status);
 	remote_stream(qp, peer, &at, IB_ACCESS_REMOTE_ATOMIC, sizeof(u64));
 	while (!op->atomic_done && step == ODP_STEP_DONE) {
 		/* the MR's iova may be aligned otherwise than its memory */
@@ -256,25 +287,96 @@ static enum odp_step xfer_atomic(struct odp_qpc *qp, struct odp_qpc *peer,
 		    status);
 }
 
+/* Eight bytes at once, for whoever reads them with one load */
+static enum odp_step xfer_atomic_write(struct odp_qpc *qp, struct odp_qpc *peer,
+				       long *budget, enum ib_wc_status *status)
+{
+	struct odp_op *op = &qp->op;
+	struct odp_stream src, dst;
+	struct odp_place place;
+	u64 avail;
+
+	if (!(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_REMOTE_WRITE) ||
+	    op->wqe.remote_addr & 7)
+		return invalid_request(qp, peer, status);
+	local_stream(qp, &src, 0);
+	remote_stream(qp, peer, &dst, IB_ACCESS_REMOTE_WRITE, sizeof(u64));
+	/* the MR's iova may be aligned otherwise than its memory */
+	if (odp_stream_map(&dst, 0, &place, &avail) || place.va & 7) {
+		odp_stream_close(&dst);
+		return fail(qp, peer, ODP_SIDE_REMOTE, status);
+	}
+	return move(qp, peer, &dst, &src, sizeof(u64), ODP_CNT_WRITES, budget,
+		    status);
+}
+
+/* All writes are visible at once here; what remains is to check the range */
+static enum odp_step xfer_flush(struct odp_qpc *qp, struct odp_qpc *peer,
+				enum ib_wc_status *status)
+{
+	const struct odp_send_wqe *wqe = &qp->op.wqe;
+	struct odp_stream at;
+	struct odp_place place;
+	u64 avail;
+	bool ok;
+
+	if (wqe->flush_type != IB_FLUSH_GLOBAL ||
+	    wqe->flush_level > IB_FLUSH_MR ||
+	    !(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_FLUSH_GLOBAL))
+		return invalid_request(qp, peer, status);
+	remote_stream(qp, peer, &at, IB_ACCESS_FLUSH_GLOBAL, wqe->flush_len);
+	ok = !odp_stream_map(&at, 0, &place, &avail);
+	/* a whole MR needs no address */
+	ok = ok || (wqe->flush_level == IB_FLUSH_MR && at.mr && !at.mw);
+	odp_stream_close(&at);
+	if (!ok)
+		return fail(qp, peer, ODP_SIDE_REMOTE, status);
+	/* a later read by the CPU sees all that was written before */
+	smp_mb();
+	return ODP_STEP_DONE;
+}
+
+/* Work requests that concern this end only */
+static enum odp_step xfer_local(struct odp_qpc *qp, enum ib_wc_status *status)
+{
+	const struct odp_send_wqe *wqe = &qp->op.wqe;
+	bool ok;
+
+	if (wqe->opcode == IB_UVERBS_WR_BIND_MW)
+		ok = odp_mw_bind(qp, wqe);
+	else
+		ok = odp_mw_invalidate(qp, wqe->inv_rkey);
+	if (ok)
+		return ODP_STEP_DONE;
+	/* IBA 1.4, 11.6.2: memory management operation error */
+	*status = IB_WC_MW_BIND_ERR;
+	return ODP_STEP_ERROR;
+}
+
 static enum odp_step xfer(struct odp_qpc *qp, struct odp_qpc *peer,
 			  long *budget, enum ib_wc_status *status)
 {
 	switch (qp->op.wqe.opcode) {
 	case IB_UVERBS_WR_SEND:
 	case IB_UVERBS_WR_SEND_WITH_IMM:
+	case IB_UVERBS_WR_SEND_WITH_INV:
 		return xfer_send(qp, peer, budget, status);
 	case IB_UVERBS_WR_RDMA_WRITE:
 	case IB_UVERBS_WR_RDMA_WRITE_WITH_IMM:
 		return xfer_write(qp, peer, budget, status);
 	case IB_UVERBS_WR_RDMA_READ:
 		return xfer_read(qp, peer, budget, status);
+	case IB_UVERBS_WR_ATOMIC_WRITE:
+		return xfer_atomic_write(qp, peer, budget, status);
+	case IB_UVERBS_WR_FLUSH:
+		return xfer_flush(qp, peer, status);
 	default:
 		return xfer_atomic(qp, peer, budget, status);
 	}
 }
 
 /**
- * odp_xfer - take the operation of an RC QP a step further
+ * odp_xfer - take the operation of a connected QP a step further
  * @qp: the requester; the caller owns its send queue
  * @budget: bytes this step may move; reduced
  * @status: result with ODP_STEP_ERROR
@@ -282,17 +384,25 @@ static enum odp_step xfer(struct odp_qpc *qp, struct odp_qpc *peer,
 enum odp_step odp_xfer(struct odp_qpc *qp, long *budget,
 		       enum ib_wc_status *status)
 {
-	struct odp_qpc *peer = odp_peer_get(qp);
+	struct odp_qpc *peer;
 	enum odp_step step;
 
-	if (!peer) {
+	if (qp->op.wqe.opcode == IB_UVERBS_WR_BIND_MW ||
+	    qp->op.wqe.opcode == IB_UVERBS_WR_LOCAL_INV)
+		return xfer_local(qp, status);
+	peer = odp_peer_get(qp);
+	if (peer) {
+		step = xfer(qp, peer, budget, status);
+		odp_users_put(&peer->users);
+	} else {
 		/* should one appear, it has not seen any of this message */
 		qp->op.has_rwqe = false;
 		qp->op.done = 0;
-		return ODP_STEP_NO_PEER;
+		step = ODP_STEP_NO_PEER;
 	}
-	step = xfer(qp, peer, budget, status);
-	odp_users_put(&peer->users);
+	if (qp->type == IB_QPT_UC &&
+	    (step == ODP_STEP_NO_PEER || step == ODP_STEP_RNR))
+		return drop(qp);
 	return step;
 }
 
@@ -306,6 +416,7 @@ enum odp_step odp_xfer_fail(struct odp_qpc *qp, enum odp_side side,
 			    enum ib_wc_status *status)
 {
 	struct odp_qpc *peer;
+	enum odp_step step;
 
 	if (side == ODP_SIDE_LOCAL) {
 		*status = IB_WC_LOC_PROT_ERR;
@@ -314,8 +425,8 @@ enum odp_step odp_xfer_fail(struct odp_qpc *qp, enum odp_side side,
 	}
 	peer = odp_peer_get(qp);
 	if (!peer)
-		return ODP_STEP_NO_PEER;
-	fail(qp, peer, side, status);
+		return qp->type == IB_QPT_UC ? drop(qp) : ODP_STEP_NO_PEER;
+	step = fail(qp, peer, side, status);
 	odp_users_put(&peer->users);
-	return ODP_STEP_ERROR;
+	return step;
 }

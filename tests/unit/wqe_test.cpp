@@ -13,8 +13,9 @@ extern "C" {
 
 namespace {
 
-constexpr odp_wqe_limits rc_limits{.max_sge = 4, .max_inline = 128, .ud = false};
-constexpr odp_wqe_limits ud_limits{.max_sge = 4, .max_inline = 128, .ud = true};
+constexpr odp_wqe_limits rc_limits{.max_sge = 4, .max_inline = 128, .transport = ODP_RC};
+constexpr odp_wqe_limits uc_limits{.max_sge = 4, .max_inline = 128, .transport = ODP_UC};
+constexpr odp_wqe_limits ud_limits{.max_sge = 4, .max_inline = 128, .transport = ODP_UD};
 constexpr std::uint32_t inline_flag = 1U << 3; // IBV_SEND_INLINE
 
 // A slot exactly as large as the ring's, so that a read beyond it is seen by the sanitizer.
@@ -134,13 +135,22 @@ TEST(WqeSend, OpcodesAreThoseOfTheQpType)
     odp_send_wqe wqe{};
     for (std::uint32_t opcode = 0; opcode < 64; ++opcode) {
         const bool is_send = opcode == IB_UVERBS_WR_SEND || opcode == IB_UVERBS_WR_SEND_WITH_IMM;
-        const bool is_known = opcode <= IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD;
+        const bool one_way = is_send || opcode == IB_UVERBS_WR_RDMA_WRITE ||
+                             opcode == IB_UVERBS_WR_RDMA_WRITE_WITH_IMM ||
+                             opcode == IB_UVERBS_WR_SEND_WITH_INV ||
+                             opcode == IB_UVERBS_WR_BIND_MW || opcode == IB_UVERBS_WR_LOCAL_INV;
+        const bool is_known = one_way || opcode == IB_UVERBS_WR_RDMA_READ ||
+                              opcode == IB_UVERBS_WR_ATOMIC_CMP_AND_SWP ||
+                              opcode == IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD ||
+                              opcode == IB_UVERBS_WR_FLUSH || opcode == IB_UVERBS_WR_ATOMIC_WRITE;
         Slot slot = send_slot(rc_limits);
         slot.send().wr.opcode = opcode;
         slot.send().dma.num_sge = 1;
         slot.set_sge(sizeof(rxe_send_wqe), 0, {.addr = 0, .length = 8, .lkey = 1});
         EXPECT_EQ(odp_wqe_fetch_send(slot.data(), &rc_limits, &wqe),
                   is_known ? ODP_WQE_OK : ODP_WQE_BAD_OPCODE) << opcode;
+        EXPECT_EQ(odp_wqe_fetch_send(slot.data(), &uc_limits, &wqe),
+                  one_way ? ODP_WQE_OK : ODP_WQE_BAD_OPCODE) << opcode;
         EXPECT_EQ(odp_wqe_fetch_send(slot.data(), &ud_limits, &wqe),
                   is_send ? ODP_WQE_OK : ODP_WQE_BAD_OPCODE) << opcode;
     }
@@ -157,6 +167,70 @@ TEST(WqeSend, WhatComesBackIsNeverInline)
         slot.send().dma.length = 8;
         EXPECT_EQ(odp_wqe_fetch_send(slot.data(), &rc_limits, &wqe), ODP_WQE_BAD_OPCODE);
     }
+}
+
+TEST(WqeSend, AnAtomicWriteIsEightBytesWhateverTheRingSays)
+{
+    Slot slot = send_slot(rc_limits);
+    slot.send().wr.opcode = IB_UVERBS_WR_ATOMIC_WRITE;
+    slot.send().wr.wr.rdma.remote_addr = 0x1008;
+    slot.send().dma.length = 0xffffffff;
+    std::memset(static_cast<char *>(slot.data()) + sizeof(rxe_send_wqe), 'x', 8);
+    odp_send_wqe wqe{};
+    ASSERT_EQ(odp_wqe_fetch_send(slot.data(), &rc_limits, &wqe), ODP_WQE_OK);
+    EXPECT_EQ(wqe.remote_addr, 0x1008U);
+    EXPECT_TRUE(wqe.sgl.is_inline);
+    EXPECT_EQ(wqe.sgl.length, 8U);
+    EXPECT_EQ(wqe.sgl.data[7], 'x');
+}
+
+TEST(WqeSend, AFlushHasARangeAndNoData)
+{
+    Slot slot = send_slot(rc_limits);
+    slot.send().wr.opcode = IB_UVERBS_WR_FLUSH;
+    slot.send().wr.wr.flush.remote_addr = 0x1000;
+    slot.send().wr.wr.flush.rkey = 5;
+    slot.send().wr.wr.flush.type = 1;
+    slot.send().wr.wr.flush.level = 2;
+    slot.send().dma.length = 0xffffffff;
+    slot.send().dma.num_sge = 0xffffffff;
+    odp_send_wqe wqe{};
+    ASSERT_EQ(odp_wqe_fetch_send(slot.data(), &rc_limits, &wqe), ODP_WQE_OK);
+    EXPECT_EQ(wqe.remote_addr, 0x1000U);
+    EXPECT_EQ(wqe.rkey, 5U);
+    EXPECT_EQ(wqe.flush_len, 0xffffffffU);
+    EXPECT_EQ(wqe.flush_type, 1U);
+    EXPECT_EQ(wqe.flush_level, 2U);
+    EXPECT_EQ(wqe.sgl.length, 0U);
+    EXPECT_EQ(wqe.sgl.num_sge, 0U);
+}
+
+TEST(WqeSend, WindowsAreBoundAndKeysInvalidatedWithoutData)
+{
+    Slot slot = send_slot(rc_limits);
+    slot.send().wr.opcode = IB_UVERBS_WR_BIND_MW;
+    slot.send().wr.wr.mw.addr = 0x1000;
+    slot.send().wr.wr.mw.length = 1ULL << 40;
+    slot.send().wr.wr.mw.mr_lkey = 1;
+    slot.send().wr.wr.mw.mw_rkey = 2;
+    slot.send().wr.wr.mw.rkey = 3;
+    slot.send().wr.wr.mw.access = 4;
+    slot.send().dma.num_sge = 0xffffffff;
+    odp_send_wqe wqe{};
+    ASSERT_EQ(odp_wqe_fetch_send(slot.data(), &rc_limits, &wqe), ODP_WQE_OK);
+    EXPECT_EQ(wqe.mw_addr, 0x1000U);
+    EXPECT_EQ(wqe.mw_len, 1ULL << 40);
+    EXPECT_EQ(wqe.mw_lkey, 1U);
+    EXPECT_EQ(wqe.mw_rkey, 2U);
+    EXPECT_EQ(wqe.rkey, 3U);
+    EXPECT_EQ(wqe.mw_access, 4U);
+    EXPECT_EQ(wqe.sgl.length, 0U);
+
+    slot.send().wr.opcode = IB_UVERBS_WR_LOCAL_INV;
+    slot.send().wr.ex.invalidate_rkey = 0xabcd;
+    ASSERT_EQ(odp_wqe_fetch_send(slot.data(), &rc_limits, &wqe), ODP_WQE_OK);
+    EXPECT_EQ(wqe.inv_rkey, 0xabcdU);
+    EXPECT_EQ(wqe.sgl.length, 0U);
 }
 
 TEST(WqeSend, AnAtomicNeedsEightBytes)
@@ -206,11 +280,11 @@ TEST(Wqe, GarbageIsRefusedOrWithinTheLimits)
 {
     std::mt19937_64 random(1);
     for (int i = 0; i < 20000; ++i) {
-        const odp_wqe_limits &limits = (i & 1) != 0 ? ud_limits : rc_limits;
+        const odp_wqe_limits &limits = i % 3 == 0 ? uc_limits : i % 3 == 1 ? ud_limits : rc_limits;
         Slot slot = send_slot(limits);
         slot.randomize(random);
         if ((random() & 1) != 0) {
-            slot.send().wr.opcode = static_cast<std::uint32_t>(random() % 10);
+            slot.send().wr.opcode = static_cast<std::uint32_t>(random() % 17);
             slot.send().dma.num_sge = static_cast<std::uint32_t>(random() % 6);
         }
         odp_send_wqe wqe{};
@@ -218,6 +292,7 @@ TEST(Wqe, GarbageIsRefusedOrWithinTheLimits)
             EXPECT_LE(wqe.sgl.length, ODP_MAX_MSG);
             EXPECT_LE(wqe.sgl.num_sge, limits.max_sge);
             EXPECT_TRUE(!wqe.sgl.is_inline || wqe.sgl.length <= limits.max_inline);
+            EXPECT_TRUE(!wqe.sgl.is_inline || wqe.sgl.num_sge == 0);
         }
         odp_recv_wqe recv{};
         Slot recv_slot(odp_wqe_recv_slot(2));
