@@ -94,7 +94,8 @@ int odp_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 
 	if (attr->flags)
 		return -EOPNOTSUPP;
-	if (!attr->cqe || attr->cqe > ODP_MAX_CQE)
+	if (!attr->cqe || attr->cqe >= ODP_MAX_CQE ||
+	    attr->comp_vector >= ibcq->device->num_comp_vectors)
 		return -EINVAL;
 	if (udata->outlen < sizeof(resp))
 		return -EINVAL;
@@ -218,7 +219,7 @@ int odp_resize_cq(struct ib_cq *ibcq, ODP_RESIZE_CQE cqe,
 	struct odp_cq *cq = to_odp_cq(ibcq);
 	int err;
 
-	if (cqe < 1 || cqe > ODP_MAX_CQE ||
+	if (cqe < 1 || cqe >= ODP_MAX_CQE ||
 	    udata->outlen < sizeof(struct rxe_resize_cq_resp))
 		return -EINVAL;
 	mutex_lock(&cq->resize);

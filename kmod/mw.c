@@ -14,9 +14,10 @@
 
 #include "qp.h"
 
+/* LOCAL_WRITE says nothing about a window, and is what many programs pass */
 #define MW_ACCESS (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE |	\
 		   IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_FLUSH_GLOBAL |	\
-		   IB_ZERO_BASED)
+		   IB_ACCESS_LOCAL_WRITE | IB_ZERO_BASED)
 
 struct odp_mwc {
 	struct kref ref;

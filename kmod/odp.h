@@ -40,6 +40,7 @@
 #include "wqe.h"
 
 #define ODP_ABI_VERSION		2	/* of rdma_user_rxe.h */
+#define ODP_VENDOR_ID		0xffffff	/* no OUI, as rxe has it */
 #define ODP_LID			1
 #define ODP_MAX_WR		16384
 #define ODP_MAX_CQE		BIT(20)

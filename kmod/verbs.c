@@ -8,6 +8,7 @@
 #include "qp.h"
 
 #define ODP_PKEY	0xffff	/* the default partition, full member */
+#define ODP_GID_TBL_LEN	8	/* the first is ours, the others are empty */
 
 #define ODP_UD_CAPS (IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |	\
 		     IB_ODP_SUPPORT_SRQ_RECV)
@@ -29,6 +30,7 @@ static int odp_query_device(struct ib_device *ibdev,
 	attr->sys_image_guid = cpu_to_be64(dev->guid);
 	attr->max_mr_size = U64_MAX;
 	attr->page_size_cap = PAGE_SIZE;
+	attr->vendor_id = ODP_VENDOR_ID;
 	attr->hw_ver = 1;
 	attr->max_qp = ODP_MAX_QP;
 	attr->max_qp_wr = ODP_MAX_WR - 1;
@@ -82,7 +84,7 @@ static int odp_query_port(struct ib_device *ibdev, u32 port,
 	attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
 	attr->max_mtu = IB_MTU_4096;
 	attr->active_mtu = IB_MTU_4096;
-	attr->gid_tbl_len = 1;
+	attr->gid_tbl_len = ODP_GID_TBL_LEN;
 	attr->pkey_tbl_len = 1;
 	attr->max_msg_sz = ODP_MAX_MSG;
 	attr->lid = ODP_LID;
@@ -98,7 +100,7 @@ static int odp_get_port_immutable(struct ib_device *ibdev, u32 port,
 {
 	/* no MADs, no CM: what talks to us is verbs only */
 	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_IB;
-	immutable->gid_tbl_len = 1;
+	immutable->gid_tbl_len = ODP_GID_TBL_LEN;
 	immutable->pkey_tbl_len = 1;
 	immutable->max_mad_size = 0;
 	return 0;
@@ -124,9 +126,12 @@ void odp_dev_gid(struct odp_dev *dev, union ib_gid *gid)
 static int odp_query_gid(struct ib_device *ibdev, u32 port, int index,
 			 union ib_gid *gid)
 {
-	if (port != 1 || index)
+	if (port != 1 || index < 0 || index >= ODP_GID_TBL_LEN)
 		return -EINVAL;
-	odp_dev_gid(to_odp_dev(ibdev), gid);
+	if (index)
+		memset(gid, 0, sizeof(*gid));
+	else
+		odp_dev_gid(to_odp_dev(ibdev), gid);
 	return 0;
 }
 

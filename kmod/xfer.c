@@ -320,10 +320,13 @@ static enum odp_step xfer_flush(struct odp_qpc *qp, struct odp_qpc *peer,
 	u64 avail;
 	bool ok;
 
-	if (wqe->flush_type != IB_FLUSH_GLOBAL ||
-	    wqe->flush_level > IB_FLUSH_MR ||
+	if (!wqe->flush_type || wqe->flush_level > IB_FLUSH_MR ||
+	    wqe->flush_type & ~(IB_FLUSH_GLOBAL | IB_FLUSH_PERSISTENT) ||
 	    !(READ_ONCE(peer->attr.qp_access_flags) & IB_ACCESS_FLUSH_GLOBAL))
 		return invalid_request(qp, peer, status);
+	/* no MR is persistent memory, so none can be registered for that */
+	if (wqe->flush_type & IB_FLUSH_PERSISTENT)
+		return fail(qp, peer, ODP_SIDE_REMOTE, status);
 	remote_stream(qp, peer, &at, IB_ACCESS_FLUSH_GLOBAL, wqe->flush_len);
 	ok = !odp_stream_map(&at, 0, &place, &avail);
 	/* a whole MR needs no address */
