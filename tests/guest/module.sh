@@ -122,6 +122,21 @@ case_rxe() {
     works
 }
 
+# rdma-core's own tests on rxe as the baseline: whatever passes there has to pass here.
+case_rdma_core() {
+    modprobe -q rdma_rxe || skip "this kernel has no rdma_rxe"
+    ip link add odp_rxe type dummy || fail "no dummy network device"
+    ip addr add 10.77.0.1/24 dev odp_rxe && ip link set odp_rxe up || fail "no address for it"
+    rdma link add rxe_base type rxe netdev odp_rxe || fail "rdma link add failed"
+    "$(dirname "$0")/rdma_core_tests.py" --device "$DEVICE" --baseline rxe_base
+    local status=$?
+    rdma link delete rxe_base && ip link delete odp_rxe || fail "rxe_base can't be deleted"
+    rmmod rdma_rxe || fail "rmmod rdma_rxe failed"
+    unload
+    load
+    ((status == 0)) || exit "$status"
+}
+
 if [[ $# -ne 1 ]] || ! declare -F "case_$1" >/dev/null; then
     echo "usage: tests/guest/module.sh CASE; cases:"
     declare -F | sed -n 's/^declare -f case_/  /p'
