@@ -148,7 +148,8 @@ Endpoint::Endpoint(const Device &device, ibv_pd *pd, EndpointConfig config)
     init.recv_cq = recv_cq_.get();
     init.cap = {config.send_depth, config.recv_depth, config.max_sge, config.max_sge,
                 config.max_inline};
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = config.type;
+    init.srq = config.srq;
     init.sq_sig_all = config.signal_all ? 1 : 0;
     qp_.reset(ibv_create_qp(pd, &init));
     expect(qp_ != nullptr, str("ibv_create_qp: ", std::strerror(errno)));
@@ -191,9 +192,11 @@ int Endpoint::to_rtr(const Address &peer)
         attr.ah_attr.grh.sgid_index = roce_gid_index;
         attr.ah_attr.grh.hop_limit = 1;
     }
-    return ibv_modify_qp(qp(), &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (config_.type == IBV_QPT_RC) {
+        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    }
+    return ibv_modify_qp(qp(), &attr, mask);
 }
 
 int Endpoint::to_rts()
@@ -205,9 +208,11 @@ int Endpoint::to_rts()
     attr.retry_cnt = config_.retry;
     attr.rnr_retry = config_.rnr_retry;
     attr.max_rd_atomic = 16;
-    return ibv_modify_qp(qp(), &attr,
-                         IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                             IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if (config_.type == IBV_QPT_RC) {
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    }
+    return ibv_modify_qp(qp(), &attr, mask);
 }
 
 int Endpoint::to(ibv_qp_state state)

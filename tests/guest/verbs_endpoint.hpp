@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC queue pairs with their completion queues, work requests, and pairs of them.
+// RC and UC queue pairs with their completion queues, work requests, and pairs of them.
 #pragma once
 
 #include "verbs_device.hpp"
@@ -72,9 +72,11 @@ struct EndpointConfig {
     unsigned access = all_access | IBV_ACCESS_REMOTE_ATOMIC;
     int cq_depth = 512;
     ibv_comp_channel *channel = nullptr; // for both CQs
+    ibv_qp_type type = IBV_QPT_RC;       // or UC
+    ibv_srq *srq = nullptr;
 };
 
-// One RC QP with a CQ for each queue. States as in ibv_modify_qp(3). Not thread-safe.
+// One RC or UC QP with a CQ for each queue. States as in ibv_modify_qp(3). Not thread-safe.
 class Endpoint {
 public:
     Endpoint(const Device &device, ibv_pd *pd, EndpointConfig config = {});

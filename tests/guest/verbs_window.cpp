@@ -12,7 +12,7 @@ using MwPtr = std::unique_ptr<ibv_mw, Destroyer<ibv_dealloc_mw>>;
 
 constexpr unsigned wc_with_inv = IBV_WC_WITH_INV;
 
-enum class Kind { pinned, explicit_odp, implicit };
+enum class Kind : uint8_t { pinned, explicit_odp, implicit };
 constexpr Kind kinds[] = {Kind::pinned, Kind::explicit_odp, Kind::implicit};
 constexpr ibv_mw_type types[] = {IBV_MW_TYPE_1, IBV_MW_TYPE_2};
 
@@ -75,7 +75,7 @@ struct Lender : Pair {
         wr.bind_mw.rkey = ibv_inc_rkey(window->rkey);
         wr.bind_mw.bind_info = {region.get(), address, length, access};
         on.post(work);
-        ibv_wc_status status = on.sent().wait().status;
+        ibv_wc_status const status = on.sent().wait().status;
         if (status == IBV_WC_SUCCESS) {
             key = wr.bind_mw.rkey;
             window->rkey = key; // what the next binding names as the key before
@@ -134,13 +134,13 @@ const Register bounds{
             {lent_offset, lent_length + 1, false},
             {0, 2 * page_size, false},
         };
-        for (Kind kind : kinds) {
-            for (ibv_mw_type type : types) {
+        for (Kind const kind : kinds) {
+            for (ibv_mw_type const type : types) {
                 for (const Range &range : ranges) {
                     Lender t(type, kind);
                     t.bind();
-                    std::string what = str("type ", int(type), ", ", name(kind), ", offset ",
-                                           range.offset, ", length ", range.length);
+                    std::string const what = str("type ", int(type), ", ", name(kind), ", offset ",
+                                                 range.offset, ", length ", range.length);
                     expect_status(t.write(range.offset, range.length),
                                   range.inside ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR,
                                   "WRITE, " + what);
@@ -159,7 +159,7 @@ const Register bounds{
 
 const Register rights{"window.rights", "a window gives the rights it was bound with, and no more",
                       [] {
-                          for (ibv_mw_type type : types) {
+                          for (ibv_mw_type const type : types) {
                               Lender reader(type);
                               reader.bind(lent_offset, lent_length, IBV_ACCESS_REMOTE_READ);
                               expect_status(reader.read(lent_offset, 64), IBV_WC_SUCCESS, "READ");
@@ -184,12 +184,12 @@ const Register revoked{
         {
             Lender t(IBV_MW_TYPE_1);
             t.bind();
-            uint32_t before = t.key;
+            uint32_t const before = t.key;
             t.bind(lent_offset, 0, 0);
             t.expect_revoked("a binding of no bytes");
             expect(before != t.key, "the key has stayed the same");
         }
-        for (ibv_mw_type type : types) {
+        for (ibv_mw_type const type : types) {
             Lender t(type);
             t.bind();
             t.window.reset();
@@ -198,7 +198,7 @@ const Register revoked{
         {
             Lender t(IBV_MW_TYPE_1);
             t.bind();
-            uint32_t before = t.key;
+            uint32_t const before = t.key;
             t.bind(0, page_size);
             t.key = before;
             t.expect_revoked("another binding, by the key before");
@@ -215,7 +215,7 @@ const Register by_peer{
         work.raw().invalidate_rkey = t.key;
         t.a.post(work);
         t.a.sent().wait_ok();
-        ibv_wc wc = t.b.received().wait_ok();
+        ibv_wc const wc = t.b.received().wait_ok();
         expect((wc.wc_flags & wc_with_inv) != 0, "the completion has no IBV_WC_WITH_INV");
         expect_eq(wc.invalidated_rkey, t.key, "the key in the completion");
         t.expect_revoked("SEND with invalidate");
@@ -238,7 +238,7 @@ const Register foreign_inv{
 
 const Register refused{
     "window.refused", "bindings that aren't allowed: memory window bind error", [] {
-        for (ibv_mw_type type : types) {
+        for (ibv_mw_type const type : types) {
             {
                 Lender t(type, Kind::explicit_odp);
                 expect_status(
@@ -289,7 +289,7 @@ const Register one_qp{
     }};
 
 const Register busy{"window.dereg_busy", "an MR with a window can't be deregistered", [] {
-                        for (Kind kind : kinds) {
+                        for (Kind const kind : kinds) {
                             Lender t(IBV_MW_TYPE_2, kind);
                             t.bind();
                             expect_eq(ibv_dereg_mr(t.region.get()), EBUSY, "ibv_dereg_mr");
@@ -330,8 +330,8 @@ const Register race{
                     writing = true;
                 }
             });
-            bool began = wait_until([&writing] { return writing.load(); });
-            ibv_wc_status status = t.invalidate_on(t.b, t.key);
+            bool const began = wait_until([&writing] { return writing.load(); });
+            ibv_wc_status const status = t.invalidate_on(t.b, t.key);
             std::vector<std::byte> then(t.memory.bytes().begin(), t.memory.bytes().end());
             writer.join();
             expect(began, "no WRITE came through");
