@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs_device.hpp"
 
+#include <poll.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -87,6 +89,87 @@ Region Device::explicit_odp(ibv_pd *pd, std::span<std::byte> bytes, unsigned acc
 Region Device::on_demand(ibv_pd *pd, std::span<std::byte> bytes, unsigned access) const
 {
     return has_implicit() ? implicit(pd, access) : explicit_odp(pd, bytes, access);
+}
+
+const char *name(MrKind kind)
+{
+    switch (kind) {
+    case MrKind::pinned:
+        return "pinned";
+    case MrKind::explicit_odp:
+        return "explicit";
+    case MrKind::implicit:
+        return "implicit";
+    }
+    return "?";
+}
+
+Region Device::region(MrKind kind, ibv_pd *pd, std::span<std::byte> bytes, unsigned access) const
+{
+    switch (kind) {
+    case MrKind::pinned:
+        return pinned(pd, bytes, access);
+    case MrKind::explicit_odp:
+        return explicit_odp(pd, bytes, access);
+    case MrKind::implicit:
+        break;
+    }
+    return implicit(pd, access);
+}
+
+namespace {
+
+// Which member of the event's union is the one, ibv_get_async_event(3).
+const void *element_of(const ibv_async_event &event)
+{
+    switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+        return event.element.cq;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        return event.element.srq;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        return event.element.qp;
+    default:
+        return nullptr;
+    }
+}
+
+} // namespace
+
+std::optional<AsyncEvent> Device::event(std::chrono::milliseconds within) const
+{
+    pollfd wait{get()->async_fd, POLLIN, 0};
+    if (poll(&wait, 1, static_cast<int>(within.count())) != 1) {
+        return std::nullopt;
+    }
+    ibv_async_event event{};
+    expect_zero(ibv_get_async_event(get(), &event), "ibv_get_async_event");
+    ibv_ack_async_event(&event);
+    return AsyncEvent{event.event_type, element_of(event)};
+}
+
+void Device::expect_event(ibv_event_type type, const void *element, std::string_view what,
+                          const Location &at) const
+{
+    std::optional<AsyncEvent> const got = event(patience);
+    expect(got.has_value(), str("no event: ", what), at);
+    expect_eq(std::string(ibv_event_type_str(got->type)), ibv_event_type_str(type), what, at);
+    expect(got->element == element, str("the event is another object's: ", what), at);
+}
+
+void Device::expect_no_event(std::string_view why, const Location &at) const
+{
+    if (std::optional<AsyncEvent> const got = event(std::chrono::milliseconds(0))) {
+        fail(str("unexpected event '", ibv_event_type_str(got->type), "': ", why), at);
+    }
 }
 
 uint64_t mr_counter(const std::string &counter)

@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <optional>
 
 namespace vt {
 
@@ -49,6 +50,17 @@ private:
     MrPtr mr_;
 };
 
+enum class MrKind : uint8_t { pinned, explicit_odp, implicit };
+inline constexpr MrKind mr_kinds[] = {MrKind::pinned, MrKind::explicit_odp, MrKind::implicit};
+const char *name(MrKind kind);
+
+// An asynchronous event, acknowledged: what happened, and the ibv_qp, ibv_cq or ibv_srq it
+// happened to (nullptr for the port's).
+struct AsyncEvent {
+    ibv_event_type type;
+    const void *element;
+};
+
 // The device under test, opened. Not thread-safe; the verbs objects made from it are as
 // ibv_*(3) says.
 class Device {
@@ -72,6 +84,16 @@ public:
     // On-demand paging over at least these bytes: the implicit region, or an explicit one on a
     // device without implicit ODP.
     Region on_demand(ibv_pd *pd, std::span<std::byte> bytes, unsigned access = all_access) const;
+    // Of one kind; an implicit region ignores `bytes`.
+    Region region(MrKind kind, ibv_pd *pd, std::span<std::byte> bytes,
+                  unsigned access = all_access) const;
+
+    // The next asynchronous event of this context, if one comes in time.
+    std::optional<AsyncEvent> event(std::chrono::milliseconds within) const;
+    void expect_event(ibv_event_type type, const void *element, std::string_view what,
+                      const Location &at = Location::current()) const;
+    // None may be there now.
+    void expect_no_event(std::string_view why, const Location &at = Location::current()) const;
 
 private:
     ContextPtr context_;

@@ -437,20 +437,24 @@ const Register theft{
         expect_eq(pair.b.received().wait_ok().wr_id, 1U, "wr_id");
     }};
 
-const Register unaligned{
-    "hostile.unaligned_atomic", "an atomic on a misaligned address, by hand", [] {
+const Register atomics{
+    "hostile.bad_atomics", "a misaligned atomic, and one with a short result buffer, by hand", [] {
         as_nobody([] {
-            Arena t;
-            rxe_send_wqe &wqe = t.valid(t.producer(), IBV_WR_ATOMIC_FETCH_AND_ADD);
-            wqe.wr.wr.atomic.remote_addr = t.buffer() + 4;
-            wqe.wr.wr.atomic.compare_add = 1;
-            wqe.wr.wr.atomic.rkey = t.region.rkey();
-            wqe.dma.length = wqe.dma.resid = 8;
-            wqe.dma.sge[0].length = 8;
-            expect_zero(t.submit(), "doorbell");
-            ibv_wc wc = t.a.first->sent().wait();
-            expect(wc.status != IBV_WC_SUCCESS, "a misaligned atomic was executed");
-            expect_all(t.memory.bytes(2 * page_size, page_size), 0, "its target");
+            auto status = [](uint64_t shift, uint32_t length) {
+                Arena t;
+                rxe_send_wqe &wqe = t.valid(t.producer(), IBV_WR_ATOMIC_FETCH_AND_ADD);
+                wqe.wr.wr.atomic.remote_addr = t.buffer() + shift;
+                wqe.wr.wr.atomic.compare_add = 1;
+                wqe.wr.wr.atomic.rkey = t.region.rkey();
+                wqe.dma.length = wqe.dma.resid = 8;
+                wqe.dma.sge[0].length = length;
+                expect_zero(t.submit(), "doorbell");
+                ibv_wc_status const got = t.a.first->sent().wait().status;
+                expect_all(t.memory.bytes(2 * page_size, page_size), 0, "its target");
+                return got;
+            };
+            expect_eq(status(4, 8), IBV_WC_REM_INV_REQ_ERR, "the status of a misaligned one");
+            expect_eq(status(0, 4), IBV_WC_LOC_LEN_ERR, "the status with a buffer of 4 bytes");
         });
     }};
 

@@ -2,11 +2,6 @@
 // Shared receive queues: several QPs, limit events, and what becomes of a QP in error.
 #include "verbs_remote.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-
-#include <array>
-#include <optional>
 #include <set>
 
 namespace vt {
@@ -46,8 +41,6 @@ struct Shared {
             from[i]->connect(to[i]->address());
             to[i]->connect(from[i]->address());
         }
-        int const flags = fcntl(device.get()->async_fd, F_GETFL);
-        expect_sys(fcntl(device.get()->async_fd, F_SETFL, flags | O_NONBLOCK), "O_NONBLOCK");
     }
     void post(uint64_t id)
     {
@@ -64,24 +57,6 @@ struct Shared {
     {
         ibv_srq_attr attr{0, 0, number};
         expect_zero(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_LIMIT), "ibv_modify_srq");
-    }
-    // The next asynchronous event within the limit, acknowledged.
-    std::optional<ibv_event_type> event(std::chrono::milliseconds within) const
-    {
-        pollfd wait{device.get()->async_fd, POLLIN, 0};
-        if (poll(&wait, 1, static_cast<int>(within.count())) != 1) {
-            return std::nullopt;
-        }
-        ibv_async_event event{};
-        expect_zero(ibv_get_async_event(device.get(), &event), "ibv_get_async_event");
-        ibv_ack_async_event(&event);
-        return event.event_type;
-    }
-    void expect_event(ibv_event_type type, std::string_view what) const
-    {
-        std::optional<ibv_event_type> got = event(patience);
-        expect(got.has_value(), str("no event: ", what));
-        expect_eq(std::string(ibv_event_type_str(*got)), ibv_event_type_str(type), what);
     }
 };
 
@@ -123,13 +98,13 @@ const Register limit{"srq.limit", "one event when fewer are left than asked for,
                          t.limit(3);
                          t.send(0);
                          t.from[0]->sent().wait_ok();
-                         expect(!t.event(soon), "an event with 3 left, the limit being 3");
+                         expect(!t.device.event(soon), "an event with 3 left, the limit being 3");
                          t.send(1);
                          t.from[1]->sent().wait_ok();
-                         t.expect_event(IBV_EVENT_SRQ_LIMIT_REACHED, "2 left");
+                         t.device.expect_event(IBV_EVENT_SRQ_LIMIT_REACHED, t.srq.get(), "2 left");
                          t.send(2);
                          t.from[2]->sent().wait_ok();
-                         expect(!t.event(soon), "a second event although it was armed once");
+                         expect(!t.device.event(soon), "a second event although it was armed once");
                          ibv_srq_attr attr{};
                          expect_zero(ibv_query_srq(t.srq.get(), &attr), "ibv_query_srq");
                          expect_eq(attr.srq_limit, 0U, "the limit after its event");
@@ -138,36 +113,37 @@ const Register limit{"srq.limit", "one event when fewer are left than asked for,
                          t.limit(3);
                          t.send(3);
                          t.from[3]->sent().wait_ok();
-                         t.expect_event(IBV_EVENT_SRQ_LIMIT_REACHED, "armed again");
+                         t.device.expect_event(IBV_EVENT_SRQ_LIMIT_REACHED, t.srq.get(),
+                                               "armed again");
                      }};
 
-const Register last_wqe{"srq.last_wqe", "a QP in error says so, and leaves the queue to others",
-                        [] {
-                            Shared t;
-                            t.post(1);
-                            expect_zero(t.to[0]->to(IBV_QPS_ERR), "to the error state");
-                            t.expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, "an SRQ's QP in error");
-                            t.to[0]->received().expect_empty("a receive that it never had");
-                            t.send(1);
-                            t.from[1]->sent().wait_ok();
-                            expect_eq(t.to[1]->received().wait_ok().wr_id, 1U, "the receive");
-                        }};
+const Register last_wqe{
+    "srq.last_wqe", "a QP in error says so, and leaves the queue to others", [] {
+        Shared t;
+        t.post(1);
+        expect_zero(t.to[0]->to(IBV_QPS_ERR), "to the error state");
+        t.device.expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, t.to[0]->qp(), "an SRQ's QP in error");
+        t.to[0]->received().expect_empty("a receive that it never had");
+        t.send(1);
+        t.from[1]->sent().wait_ok();
+        expect_eq(t.to[1]->received().wait_ok().wr_id, 1U, "the receive");
+    }};
 
-const Register taken{"srq.error_midway", "the receive of a message that fails is completed", [] {
-                         Shared t;
-                         t.post(5);
-                         ibv_sge sge = t.near.sge(t.near_memory.bytes(0, slot_size));
-                         ibv_sge bad = sge;
-                         bad.lkey ^= 0x100;
-                         // the first half arrives, then the sender fails
-                         t.from[0]->post(
-                             Work::send({{sge.addr, 32, sge.lkey}, {sge.addr, 32, bad.lkey}}));
-                         t.from[0]->sent().wait_status(IBV_WC_LOC_PROT_ERR);
-                         expect_zero(t.to[0]->to(IBV_QPS_ERR), "to the error state");
-                         ibv_wc const wc = t.to[0]->received().wait_status(IBV_WC_WR_FLUSH_ERR);
-                         expect_eq(wc.wr_id, 5U, "the receive");
-                         t.expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, "an SRQ's QP in error");
-                     }};
+const Register taken{
+    "srq.error_midway", "the receive of a message that fails is completed", [] {
+        Shared t;
+        t.post(5);
+        ibv_sge sge = t.near.sge(t.near_memory.bytes(0, slot_size));
+        ibv_sge bad = sge;
+        bad.lkey ^= 0x100;
+        // the first half arrives, then the sender fails
+        t.from[0]->post(Work::send({{sge.addr, 32, sge.lkey}, {sge.addr, 32, bad.lkey}}));
+        t.from[0]->sent().wait_status(IBV_WC_LOC_PROT_ERR);
+        expect_zero(t.to[0]->to(IBV_QPS_ERR), "to the error state");
+        ibv_wc const wc = t.to[0]->received().wait_status(IBV_WC_WR_FLUSH_ERR);
+        expect_eq(wc.wr_id, 5U, "the receive");
+        t.device.expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, t.to[0]->qp(), "an SRQ's QP in error");
+    }};
 
 } // namespace
 } // namespace vt

@@ -12,22 +12,7 @@ using MwPtr = std::unique_ptr<ibv_mw, Destroyer<ibv_dealloc_mw>>;
 
 constexpr unsigned wc_with_inv = IBV_WC_WITH_INV;
 
-enum class Kind : uint8_t { pinned, explicit_odp, implicit };
-constexpr Kind kinds[] = {Kind::pinned, Kind::explicit_odp, Kind::implicit};
 constexpr ibv_mw_type types[] = {IBV_MW_TYPE_1, IBV_MW_TYPE_2};
-
-const char *name(Kind kind)
-{
-    switch (kind) {
-    case Kind::pinned:
-        return "pinned";
-    case Kind::explicit_odp:
-        return "explicit";
-    case Kind::implicit:
-        return "implicit";
-    }
-    return "?";
-}
 
 constexpr unsigned bindable = all_access | IBV_ACCESS_MW_BIND;
 constexpr unsigned read_write = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
@@ -45,26 +30,13 @@ struct Lender : Pair {
     MwPtr window;
     uint32_t key = 0;
 
-    explicit Lender(ibv_mw_type type, Kind kind = Kind::implicit, unsigned access = bindable)
-        : region(make(kind, access)),
+    explicit Lender(ibv_mw_type type, MrKind kind = MrKind::implicit, unsigned access = bindable)
+        : region(device.region(kind, pd.get(), memory.bytes(), access)),
           near(device.pinned(pd.get(), near_memory.bytes())),
           window(ibv_alloc_mw(pd.get(), type))
     {
         expect(window != nullptr, str("ibv_alloc_mw: ", std::strerror(errno)));
     }
-    Region make(Kind kind, unsigned access)
-    {
-        switch (kind) {
-        case Kind::pinned:
-            return device.pinned(pd.get(), memory.bytes(), access);
-        case Kind::explicit_odp:
-            return device.explicit_odp(pd.get(), memory.bytes(), access);
-        case Kind::implicit:
-            break;
-        }
-        return device.implicit(pd.get(), access);
-    }
-
     // Posts the binding to `on` and returns its status; the window's key is then `key`.
     ibv_wc_status bind_on(Endpoint &on, uint64_t address, size_t length, unsigned access)
     {
@@ -134,7 +106,7 @@ const Register bounds{
             {lent_offset, lent_length + 1, false},
             {0, 2 * page_size, false},
         };
-        for (Kind const kind : kinds) {
+        for (MrKind const kind : mr_kinds) {
             for (ibv_mw_type const type : types) {
                 for (const Range &range : ranges) {
                     Lender t(type, kind);
@@ -240,28 +212,28 @@ const Register refused{
     "window.refused", "bindings that aren't allowed: memory window bind error", [] {
         for (ibv_mw_type const type : types) {
             {
-                Lender t(type, Kind::explicit_odp);
+                Lender t(type, MrKind::explicit_odp);
                 expect_status(
                     t.bind_on(t.b, t.memory.address() + 3 * page_size, page_size + 1, read_write),
                     IBV_WC_MW_BIND_ERR, "beyond the end of the MR");
             }
             {
-                Lender t(type, Kind::explicit_odp);
+                Lender t(type, MrKind::explicit_odp);
                 expect_status(t.bind_on(t.b, t.memory.address() - 1, 8, read_write),
                               IBV_WC_MW_BIND_ERR, "before the MR");
             }
             {
-                Lender t(type, Kind::implicit);
+                Lender t(type, MrKind::implicit);
                 expect_status(t.bind_on(t.b, UINT64_MAX - 4, 64, read_write), IBV_WC_MW_BIND_ERR,
                               "around the end of all addresses");
             }
             {
-                Lender t(type, Kind::implicit, all_access);
+                Lender t(type, MrKind::implicit, all_access);
                 expect_status(t.bind_on(t.b, t.memory.address(), 8, read_write), IBV_WC_MW_BIND_ERR,
                               "to an MR without IBV_ACCESS_MW_BIND");
             }
             {
-                Lender t(type, Kind::implicit, IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_READ);
+                Lender t(type, MrKind::implicit, IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_READ);
                 expect_status(t.bind_on(t.b, t.memory.address(), 8, IBV_ACCESS_REMOTE_WRITE),
                               IBV_WC_MW_BIND_ERR, "for WRITE to an MR that can't be written");
             }
@@ -289,7 +261,7 @@ const Register one_qp{
     }};
 
 const Register busy{"window.dereg_busy", "an MR with a window can't be deregistered", [] {
-                        for (Kind const kind : kinds) {
+                        for (MrKind const kind : mr_kinds) {
                             Lender t(IBV_MW_TYPE_2, kind);
                             t.bind();
                             expect_eq(ibv_dereg_mr(t.region.get()), EBUSY, "ibv_dereg_mr");
