@@ -92,9 +92,42 @@ AC_DEFUN([ODP_OMPI_HEADERS], [
 AC_DEFUN([ODP_UCX], [
     AC_ARG_WITH([ucx],
         [AS_HELP_STRING([--with-ucx@<:@=PREFIX@:>@],
-            [build the UCX transport; not in this version (default: no)])],
+            [build the UCX transport; UCX 1.18 with its development headers in PREFIX or the
+             compiler's paths (default: if found)])],
         [], [with_ucx=auto])
-    odp_ucx_note="no (not in this version)"
-    AS_CASE([$with_ucx], [no|auto], [],
-        [AC_MSG_ERROR([--with-ucx=$with_ucx: this version has no UCX transport yet; leave --with-ucx out])])
+    UCX_CPPFLAGS=
+    UCX_LDFLAGS=
+    odp_ucx_note=yes
+    AS_CASE([$with_ucx],
+        [no], [odp_ucx_note="no (--without-ucx)"],
+        [yes|auto], [],
+        [UCX_CPPFLAGS="-isystem $with_ucx/include"
+         UCX_LDFLAGS="-L$with_ucx/lib"])
+    AS_IF([test "x$odp_ucx_note" = xyes], [ODP_UCX_HEADERS])
+    AS_IF([test "x$odp_ucx_note" = xyes && test "x$odp_verbs_note" != xyes],
+        [odp_ucx_note="no (needs libibverbs)"])
+    AS_IF([test "x$odp_ucx_note" != xyes && test "x$with_ucx" != xauto && test "x$with_ucx" != xno],
+        [AC_MSG_ERROR([--with-ucx=$with_ucx can't be had: $odp_ucx_note])])
+    AM_CONDITIONAL([HAVE_UCX], [test "x$odp_ucx_note" = xyes])
+    AC_SUBST([UCX_CPPFLAGS])
+    AC_SUBST([UCX_LDFLAGS])
+])
+
+# Internals that the headers don't have are known for one minor version.
+AC_DEFUN([ODP_UCX_HEADERS], [
+    AC_MSG_CHECKING([for UCX 1.18])
+    odp_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $UCX_CPPFLAGS"
+    AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+        #include <uct/api/version.h>
+    ]])],
+        [AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+            #include <uct/api/version.h>
+            #if UCT_VERNO_MAJOR != 1 || UCT_VERNO_MINOR != 18
+            #error another version
+            #endif
+        ]])], [], [odp_ucx_note="no (the headers are of another version than 1.18)"])],
+        [odp_ucx_note="no (uct/api/version.h missing: install libucx-dev)"])
+    AC_MSG_RESULT([$odp_ucx_note])
+    CPPFLAGS=$odp_save_CPPFLAGS
 ])

@@ -170,7 +170,8 @@ void ContextImpl::endpoint_failed(EndpointCore &core, const Status &status)
         close(endpoint);
         return;
     }
-    say(LogLevel::error, status.text());
+    // Whoever handles errors decides how loud they are.
+    say(error_handler_ != nullptr ? LogLevel::info : LogLevel::error, status.text());
     if (error_handler_ != nullptr) {
         error_handler_(error_arg_, endpoint, status);
     }
@@ -297,6 +298,10 @@ void ContextImpl::serve_rc(const WorkId &id, const ibv_wc &completion)
         make_ready(endpoint);
     }
     endpoint.on_received(id.item, completion.byte_len);
+    // A peer that came by itself and left is nobody's: else a server would keep all it ever had.
+    if (endpoint.peer_left() && !endpoint.wanted && endpoint.user_data == nullptr) {
+        close(endpoint);
+    }
 }
 
 void ContextImpl::serve_ud(const WorkId &id, const ibv_wc &completion)

@@ -62,6 +62,11 @@ std::size_t Endpoint::pending() const noexcept
     return core(*this).outstanding();
 }
 
+bool Endpoint::quiet() const noexcept
+{
+    return core(*this).outstanding() == 0 && core(*this).posted() == 0;
+}
+
 const Address &Endpoint::peer() const noexcept
 {
     return core(*this).peer_address();

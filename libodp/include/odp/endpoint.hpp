@@ -55,6 +55,9 @@ public:
     // Operations accepted and not ended. 0: everything handed in is done.
     [[nodiscard]] std::size_t pending() const noexcept;
     [[nodiscard]] const Address &peer() const noexcept;
+    // Nothing is pending, and the messages that send() copied have arrived, too. A put of 0 bytes makes
+    // it so.
+    [[nodiscard]] bool quiet() const noexcept;
     // "peer lid 1 qpn 0x12 ... through odp0:1", for messages.
     [[nodiscard]] std::string str() const;
 
